@@ -1,0 +1,89 @@
+// The engine: requests in, tokens out, one step at a time.
+//
+//     while (!engine.idle())
+//         engine.step(deltas);
+//
+// is the generation loop that everything else optimises. One thread at a time uses an engine; EngineLoop
+// gives it a thread of its own and queues for everybody else.
+#pragma once
+
+#include "engine/model/model.h"
+#include "engine/request.h"
+#include "engine/step_report.h"
+
+#include <memory>
+#include <vector>
+
+namespace orrery {
+
+enum class SchedulerPolicy : uint8_t {
+    first_come, ///< in the order in which requests came
+    priority,   ///< higher Request::priority first, then the order in which they came
+};
+
+enum class PreemptionMode : uint8_t {
+    cheapest,  ///< whichever of the two the engine measures to be cheaper
+    recompute, ///< give the blocks back, compute them again later
+    swap,      ///< keep the blocks in host memory
+};
+
+struct EngineConfig {
+    int context = 0;           ///< tokens of the longest sequence; 0: what the model was trained for
+    int block_size = 16;       ///< tokens per block
+    int blocks = 0;            ///< blocks of the pool; 0: as many as fit `cache_bytes`
+    size_t cache_bytes = 0;    ///< memory for keys and values; 0: a quarter of what is free, at least one full context
+    kernels::KvType kv_type = kernels::KvType::f16;
+    int max_step_tokens = 512; ///< token budget of one step
+    int max_sequences = 64;    ///< sequences that run at once
+    int max_chunk = 0;         ///< tokens of one prompt in one step at the most; 0: the budget
+    SchedulerPolicy policy = SchedulerPolicy::first_come;
+    PreemptionMode preemption = PreemptionMode::cheapest;
+    size_t swap_bytes = size_t(1) << 30; ///< host memory for swapped blocks
+    bool prefix_cache = true;
+    bool naive = false; ///< no cache: every pass computes every position again
+    bool check = false; ///< prove the pool's integrity after every step (tests)
+};
+
+class Engine {
+public:
+    /// Throws Error where the configuration makes no sense, OutOfMemory where the cache does not fit.
+    Engine(std::shared_ptr<Model> model, const EngineConfig& config);
+    ~Engine();
+
+    /// Takes a request. It is never refused by an exception: one that can never fit, or makes no sense, ends
+    /// at the next step with FinishReason::rejected and a sentence that says why, with the numbers.
+    /// `id` is the caller's, unique among requests that have not ended.
+    void add(RequestId id, Request request);
+    /// Ends a request at the next step. Unknown ids (it may have ended just now) are ignored.
+    void cancel(RequestId id, FinishReason reason = FinishReason::cancelled);
+    /// Swaps the sampling parameters of a running request; in force from its next token.
+    void retune(RequestId id, const SamplingParams& params);
+    /// Changes budgets, policy and preemption mode; what concerns memory layout is not changed.
+    void set_budgets(int max_step_tokens, int max_sequences, int max_chunk);
+
+    /// Whether nothing is running, waiting or waiting to be reported.
+    bool idle() const;
+
+    /// One iteration: plan, run, sample, publish. Appends what it brought to `deltas`. The report is valid
+    /// until the next step.
+    const StepReport& step(std::vector<TokenDelta>& deltas);
+
+    const EngineConfig& config() const; ///< with every 0 replaced by the number in force
+    const Model& model() const;
+
+    /// Logits of every position of `ids`, [ids, vocab], computed by this engine's own steps without adding a
+    /// token. Throws Error where they do not fit the context.
+    std::vector<float> score(const std::vector<TokenId>& ids);
+
+    /// Proves that blocks are conserved: free + cached + held = all, and every reference count equals the
+    /// tables that name the block. Throws Error that says what is broken.
+    void check_integrity() const;
+
+    void set_profiling(bool on);
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace orrery

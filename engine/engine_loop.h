@@ -1,0 +1,54 @@
+// An engine with a thread of its own, and queues for everybody else.
+//
+// Commands go in through a queue that the engine drains between steps; text comes out through a queue that
+// never drops; reports come out through a bounded ring that drops the oldest and counts what it dropped. The
+// engine never waits for who reads, and who reads never waits for the engine.
+#pragma once
+
+#include "engine/engine.h"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace orrery {
+
+class EngineLoop {
+public:
+    /// Takes the engine and starts its thread.
+    explicit EngineLoop(std::unique_ptr<Engine> engine);
+    /// Cancels everything that runs and ends the thread.
+    ~EngineLoop();
+
+    // Any thread. None of these wait for a step.
+
+    RequestId submit(Request request);
+    void cancel(RequestId id, FinishReason reason = FinishReason::cancelled);
+    void retune(RequestId id, const SamplingParams& params);
+    void set_budgets(int max_step_tokens, int max_sequences, int max_chunk);
+    void set_profiling(bool on);
+    /// Holds the engine between two steps; commands are still taken.
+    void pause();
+    void resume();
+    /// While paused: runs so many steps.
+    void run_steps(int count);
+    bool paused() const;
+
+    /// Called on the engine's thread whenever the text queue stops being empty. It must return at once.
+    void set_wakeup(std::function<void()> wakeup);
+    /// All deltas since the last call, in order; nothing is ever dropped.
+    std::vector<TokenDelta> take_deltas();
+    /// All reports since the last call that the ring still holds, oldest first, appended to `reports`; returns how
+    /// many were dropped since the last call.
+    uint64_t take_reports(std::vector<StepReport>& reports);
+
+    /// Values that do not change while the engine lives.
+    const EngineConfig& config() const;
+    const Model& model() const;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace orrery

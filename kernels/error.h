@@ -1,0 +1,27 @@
+// The one exception type of Orrery: a sentence a person can act on.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace orrery {
+
+/// What went wrong, with what, and which value: one clear sentence, shown to the user as it is.
+class Error : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+/// Memory that was asked for and is not there: how much was needed, how much there was.
+class OutOfMemory : public Error {
+public:
+    using Error::Error;
+};
+
+/// The work was stopped because somebody asked for it (a load that was cancelled).
+class Cancelled : public Error {
+public:
+    using Error::Error;
+};
+
+} // namespace orrery
