@@ -28,10 +28,11 @@ enum class PreemptionMode : uint8_t {
 };
 
 struct EngineConfig {
-    int context = 0;           ///< tokens of the longest sequence; 0: what the model was trained for
-    int block_size = 16;       ///< tokens per block
-    int blocks = 0;            ///< blocks of the pool; 0: as many as fit `cache_bytes`
-    size_t cache_bytes = 0;    ///< memory for keys and values; 0: a quarter of what is free, at least one full context
+    int context = 0;     ///< tokens of the longest sequence; 0: what the model was trained for
+    int block_size = 16; ///< tokens per block
+    int blocks = 0;      ///< blocks of the pool; 0: as many as fit `cache_bytes`
+    size_t cache_bytes =
+        0; ///< memory for keys and values; 0: a quarter of what is free, at least one full context
     kernels::KvType kv_type = kernels::KvType::f16;
     int max_step_tokens = 512; ///< token budget of one step
     int max_sequences = 64;    ///< sequences that run at once

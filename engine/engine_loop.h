@@ -38,8 +38,8 @@ public:
     void set_wakeup(std::function<void()> wakeup);
     /// All deltas since the last call, in order; nothing is ever dropped.
     std::vector<TokenDelta> take_deltas();
-    /// All reports since the last call that the ring still holds, oldest first, appended to `reports`; returns how
-    /// many were dropped since the last call.
+    /// All reports since the last call that the ring still holds, oldest first, appended to `reports`;
+    /// returns how many were dropped since the last call.
     uint64_t take_reports(std::vector<StepReport>& reports);
 
     /// Values that do not change while the engine lives.

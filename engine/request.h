@@ -31,36 +31,35 @@ enum class SamplerStage : uint8_t {
 struct SamplingParams {
     float temperature = 0.7f; ///< 0: greedy, always the most likely token
     int top_k = 40;           ///< keep the k most likely tokens; 0: all
-    float top_p = 0.95f;      ///< keep the smallest set whose probability reaches p; 1: all (Holtzman et al. 2020)
-    float min_p = 0.05f;      ///< drop tokens less likely than min_p · the likeliest; 0: none (Nguyen et al. 2024)
-    float typical_p = 1.0f;   ///< locally typical sampling; 1: off (Meister et al. 2023)
-    float top_n_sigma = 0.0f; ///< keep logits within n standard deviations of the largest; 0: off (Tang et al. 2024)
+    float top_p = 0.95f; ///< keep the smallest set whose probability reaches p; 1: all (Holtzman et al. 2020)
+    float min_p = 0.05f; ///< drop tokens less likely than min_p · the likeliest; 0: none (Nguyen et al. 2024)
+    float typical_p = 1.0f; ///< locally typical sampling; 1: off (Meister et al. 2023)
+    float top_n_sigma =
+        0.0f; ///< keep logits within n standard deviations of the largest; 0: off (Tang et al. 2024)
     float xtc_probability = 0.0f; ///< chance to drop all but the least likely of the top choices; 0: off
     float xtc_threshold = 0.1f;   ///< what counts as a top choice
     float dry_multiplier = 0.0f;  ///< penalty on continuing a repeated sequence; 0: off
     float dry_base = 1.75f;
-    int dry_allowed_length = 2;   ///< repeats up to this length are free
-    int dry_range = -1;           ///< tokens looked back at; -1: all, 0: off
+    int dry_allowed_length = 2;                     ///< repeats up to this length are free
+    int dry_range = -1;                             ///< tokens looked back at; -1: all, 0: off
     std::vector<std::vector<TokenId>> dry_breakers; ///< token sequences that end a repeat
-    float repetition_penalty = 1.0f; ///< over prompt and answer (Keskar et al. 2019); 1: off
-    float frequency_penalty = 0.0f;  ///< over the answer, per occurrence; 0: off
-    float presence_penalty = 0.0f;   ///< over the answer, once; 0: off
-    int penalty_range = 64;          ///< tokens that the repetition penalty looks back at; -1: all, 0: off
-    int mirostat = 0;                ///< 0: off; 2: Mirostat 2 in place of the truncating stages (Basu et al. 2021)
-    float mirostat_tau = 5.0f;       ///< target surprise, bits
-    float mirostat_eta = 0.1f;       ///< learning rate
+    float repetition_penalty = 1.0f;                ///< over prompt and answer (Keskar et al. 2019); 1: off
+    float frequency_penalty = 0.0f;                 ///< over the answer, per occurrence; 0: off
+    float presence_penalty = 0.0f;                  ///< over the answer, once; 0: off
+    int penalty_range = 64;    ///< tokens that the repetition penalty looks back at; -1: all, 0: off
+    int mirostat = 0;          ///< 0: off; 2: Mirostat 2 in place of the truncating stages (Basu et al. 2021)
+    float mirostat_tau = 5.0f; ///< target surprise, bits
+    float mirostat_eta = 0.1f; ///< learning rate
     std::vector<std::pair<TokenId, float>> logit_bias; ///< added to the logit before everything else
-    std::optional<uint64_t> seed;    ///< none: a fresh one, which TokenDelta reports
+    std::optional<uint64_t> seed;                      ///< none: a fresh one, which TokenDelta reports
     std::vector<SamplerStage> order = {
-        SamplerStage::penalties, SamplerStage::dry,   SamplerStage::top_n_sigma, SamplerStage::top_k,
-        SamplerStage::typical,   SamplerStage::top_p, SamplerStage::min_p,       SamplerStage::xtc,
-        SamplerStage::temperature};
-    int logprobs = -1; ///< how many of the likeliest tokens to report with each token; -1: no log-probabilities
+        SamplerStage::penalties, SamplerStage::dry,     SamplerStage::top_n_sigma,
+        SamplerStage::top_k,     SamplerStage::typical, SamplerStage::top_p,
+        SamplerStage::min_p,     SamplerStage::xtc,     SamplerStage::temperature};
+    int logprobs =
+        -1; ///< how many of the likeliest tokens to report with each token; -1: no log-probabilities
     bool trace = false; ///< report the candidates before and after every stage
 };
-
-/// Throws Error with the field, the value and the allowed range where a value makes no sense.
-void validate(const SamplingParams& params);
 
 /// Why a request ended. Every request ends exactly once, with one of these.
 enum class FinishReason : uint8_t {
@@ -82,8 +81,8 @@ const char* finish_reason_name(FinishReason reason);
 struct Request {
     std::vector<TokenId> prompt;
     SamplingParams sampling;
-    int max_tokens = -1; ///< new tokens at the most; -1: until the context is full
-    int min_tokens = 0;  ///< end tokens and stop strings do not count before so many new tokens
+    int max_tokens = -1;           ///< new tokens at the most; -1: until the context is full
+    int min_tokens = 0;            ///< end tokens and stop strings do not count before so many new tokens
     std::vector<std::string> stop; ///< strings that end the answer; they are not part of it
     bool ignore_eos = false;       ///< end tokens do not end the answer
     int samples = 1;               ///< answers to the same prompt; they share its blocks
@@ -124,9 +123,9 @@ struct Timings {
 /// What one step brings to one request: a token, a piece of text, the end, or several of these.
 struct TokenDelta {
     RequestId request = 0;
-    int sample = 0;            ///< which of the request's samples
+    int sample = 0;               ///< which of the request's samples
     std::optional<TokenId> token; ///< none where only held-back text or the end is reported
-    std::string text;          ///< whole UTF-8 characters; held back while it could be part of a stop string
+    std::string text; ///< whole UTF-8 characters; held back while it could be part of a stop string
     float logprob = 0.0f;
     std::vector<TokenLogprob> top_logprobs;
     std::vector<StageTrace> trace;

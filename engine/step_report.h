@@ -17,10 +17,11 @@ struct ReportRow {
     RequestId request = 0;
     int32_t sample = 0;
     RowKind kind = RowKind::decode;
-    int32_t tokens = 0;        ///< tokens computed for it in this step
-    int32_t context = 0;       ///< tokens with keys and values after the step
-    int32_t prompt_tokens = 0; ///< length of its prompt: `context` of `prompt_tokens` is the progress of a prefill
-    int32_t blocks = 0;        ///< blocks in its table
+    int32_t tokens = 0;  ///< tokens computed for it in this step
+    int32_t context = 0; ///< tokens with keys and values after the step
+    int32_t prompt_tokens =
+        0;              ///< length of its prompt: `context` of `prompt_tokens` is the progress of a prefill
+    int32_t blocks = 0; ///< blocks in its table
 };
 
 enum class BlockEventKind : uint8_t {
@@ -49,8 +50,8 @@ struct Preemption {
 };
 
 struct StepReport {
-    uint64_t number = 0;        ///< counts up from 1
-    int64_t start_ns = 0;       ///< since the engine was made
+    uint64_t number = 0;  ///< counts up from 1
+    int64_t start_ns = 0; ///< since the engine was made
     int64_t duration_ns = 0;
 
     // Where the time went, nanoseconds. They add up to the duration but for the clock's own cost.
@@ -81,9 +82,9 @@ struct StepReport {
 
     // Blocks after the step: free + cached + held = total.
     int32_t blocks_total = 0;
-    int32_t blocks_free = 0;   ///< without content
-    int32_t blocks_cached = 0; ///< nobody's, but their content can be found as a prefix
-    int32_t blocks_held = 0;   ///< in the table of at least one sequence
+    int32_t blocks_free = 0;    ///< without content
+    int32_t blocks_cached = 0;  ///< nobody's, but their content can be found as a prefix
+    int32_t blocks_held = 0;    ///< in the table of at least one sequence
     int32_t blocks_swapped = 0; ///< in host memory
 
     // Bytes read by the model's own arithmetic, for the share of the machine's bandwidth.

@@ -74,10 +74,11 @@ struct Span {
 
 /// How one forward pass is laid out. The arrays are copied by Backend::begin().
 struct ForwardBatch {
-    std::span<const int32_t> ids;          ///< token of each row, [rows]
-    std::span<const int32_t> positions;    ///< position of each row in its sequence, [rows]
-    std::span<const int32_t> slots;        ///< where each row's key and value go: block · block_size + offset, [rows]
-    std::span<const Span> spans;           ///< the sequences, in the order of their rows
+    std::span<const int32_t> ids;       ///< token of each row, [rows]
+    std::span<const int32_t> positions; ///< position of each row in its sequence, [rows]
+    std::span<const int32_t>
+        slots;                   ///< where each row's key and value go: block · block_size + offset, [rows]
+    std::span<const Span> spans; ///< the sequences, in the order of their rows
     std::span<const int32_t> block_tables; ///< block ids of all spans, one after the other
     std::span<const int32_t> output_rows;  ///< rows whose logits are wanted, ascending
 };
@@ -122,7 +123,7 @@ struct RopeStoreOp {
     KvCache cache;
     int layer = 0;
     int heads = 0;
-    Buffer rope;       ///< float32 [positions, dimensions / 2, 2]: cosine and sine; none: no rotation
+    Buffer rope;        ///< float32 [positions, dimensions / 2, 2]: cosine and sine; none: no rotation
     int dimensions = 0; ///< the first `dimensions` elements of a head are turned
     RopeStyle style = RopeStyle::interleaved;
 };
@@ -152,10 +153,10 @@ struct BlockCopy {
 };
 
 struct DeviceInfo {
-    std::string name;         ///< such as "CPU AVX-512 VNNI"
-    std::string why;          ///< why this device was chosen, or why another was not; may be empty
+    std::string name; ///< such as "CPU AVX-512 VNNI"
+    std::string why;  ///< why this device was chosen, or why another was not; may be empty
     int threads = 1;
-    size_t memory_bytes = 0;  ///< memory that the device can hold in all
+    size_t memory_bytes = 0; ///< memory that the device can hold in all
 };
 
 /// Nanoseconds per kernel family since the last take_profile(), while profiling is on.

@@ -14,8 +14,9 @@ struct RopeConfig {
     int dimensions = 0; ///< elements of a head that are turned; 0: none
     double base = 10000.0;
     kernels::RopeStyle style = kernels::RopeStyle::interleaved;
-    double linear_factor = 1.0;          ///< positions are divided by it ("linear" scaling)
-    std::vector<float> frequency_factors; ///< [dimensions / 2], divide each frequency ("llama3" scaling); or empty
+    double linear_factor = 1.0; ///< positions are divided by it ("linear" scaling)
+    std::vector<float>
+        frequency_factors; ///< [dimensions / 2], divide each frequency ("llama3" scaling); or empty
 };
 
 struct ModelConfig {

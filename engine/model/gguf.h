@@ -25,15 +25,16 @@ namespace orrery {
 
 /// A metadata value. Integers are widened, arrays are homogeneous.
 struct GgufValue {
-    using Array = std::variant<std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>, std::vector<bool>,
-                               std::vector<std::string>>;
+    using Array = std::variant<std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>,
+                               std::vector<bool>, std::vector<std::string>>;
     std::variant<int64_t, uint64_t, double, bool, std::string, Array> value;
 };
 
 struct GgufTensor {
     std::string name;
     kernels::TensorType type = kernels::TensorType::F32;
-    std::vector<int64_t> shape; ///< outermost first: a weight matrix is [rows, columns] (the file has it reversed)
+    std::vector<int64_t>
+        shape; ///< outermost first: a weight matrix is [rows, columns] (the file has it reversed)
     std::span<const std::byte> bytes; ///< in the mapped file
     int64_t elements() const;
 };

@@ -33,9 +33,9 @@ public:
     void retune(const SamplingParams& params);
 
     /// Chooses the next token. `logits` is [vocab], and is not changed; NaN counts as −∞. `tokens` are the
-    /// sequence so far, the first `prompt_tokens` of them the prompt; the new token's position is tokens.size().
-    /// `mask`, where not empty, holds one bit for each token, least significant first: tokens whose bit is 0
-    /// cannot be drawn. Ties go to the smaller id. Throws Error where no token can be drawn.
+    /// sequence so far, the first `prompt_tokens` of them the prompt; the new token's position is
+    /// tokens.size(). `mask`, where not empty, holds one bit for each token, least significant first: tokens
+    /// whose bit is 0 cannot be drawn. Ties go to the smaller id. Throws Error where no token can be drawn.
     Sample draw(std::span<const float> logits, std::span<const TokenId> tokens, size_t prompt_tokens,
                 std::span<const uint64_t> mask = {});
 

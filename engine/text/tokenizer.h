@@ -35,7 +35,8 @@ public:
 
     /// Tokens of a text. With `parse_special`, the names of special tokens become these tokens; with
     /// `add_special`, the beginning and end tokens that the model asks for are added.
-    virtual std::vector<TokenId> encode(std::string_view text, bool parse_special, bool add_special) const = 0;
+    virtual std::vector<TokenId> encode(std::string_view text, bool parse_special,
+                                        bool add_special) const = 0;
 
     /// Tokens of a rendered conversation: special tokens are recognised in trusted pieces alone, while the
     /// text around them is tokenized as one.
