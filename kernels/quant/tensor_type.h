@@ -63,4 +63,11 @@ size_t row_bytes(TensorType type, size_t elements);
 /// `source` may be unaligned.
 void decode(TensorType type, const std::byte* source, float* target, size_t elements);
 
+/// Encodes `elements` floats (a multiple of the block's) to row_bytes(type, elements) bytes, each weight
+/// rounded to the nearest quant of its block. For F32, F16, BF16, Q8_0, Q4_0 and Q4_1; throws Error for any
+/// other type. A block's scale covers its largest magnitude (its range, in Q4_1), so with finite weights
+/// the error of one is at most half a step, in Q4_0 one step at the end that lacks the level +8, and the
+/// rounding of the scale to binary16. `target` may be unaligned.
+void encode(TensorType type, const float* source, std::byte* target, size_t elements);
+
 } // namespace orrery::kernels
