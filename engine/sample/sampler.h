@@ -2,40 +2,50 @@
 #pragma once
 
 #include "engine/request.h"
+#include "engine/sample/candidates.h"
+#include "engine/sample/penalties.h"
+#include "engine/sample/random.h"
+#include "engine/sample/truncation.h"
 
 #include <span>
 #include <vector>
 
 namespace orrery {
 
-/// Uniform numbers as a pure function of what they are for, so that a request's tokens depend neither on
-/// its neighbours nor on the order of work (counter-based generator; Salmon et al. 2011, Philox 4×32-10).
-/// `draw` tells the draws for one token apart.
-double uniform(uint64_t seed, uint32_t sample, uint32_t position, uint32_t draw);
-
-/// A seed that has not been used before.
-uint64_t fresh_seed();
-
 struct Sample {
     TokenId token = 0;
-    float logprob = 0.0f; ///< natural log of the token's probability under the model's own softmax
-    std::vector<TokenLogprob> top_logprobs;
-    std::vector<StageTrace> trace;
+    /// Natural log of the token's probability under the model's own softmax, before bias, mask and every
+    /// stage. Worked out only where SamplingParams::logprobs ≥ 0; otherwise 0.
+    float logprob = 0.0f;
+    std::vector<TokenLogprob> top_logprobs; ///< the `logprobs` likeliest, likeliest first
+    std::vector<StageTrace> trace;          ///< only where SamplingParams::trace is on
 };
 
-/// Draws the tokens of one sequence. Keeps what must be remembered between two tokens (Mirostat's state).
+/// Draws the tokens of one sequence. Keeps what must be remembered between two tokens (Mirostat's state), and
+/// its scratch memory: in the steady state a draw allocates nothing but what it reports.
+///
+/// The chain: logit bias, mask, then the stages of SamplingParams::order that are switched on, each on the
+/// distribution that those before it have left; a stage that the order does not name does not run. Then one
+/// token is drawn. Two settings replace parts of it:
+/// - temperature 0 is greedy, whatever the order says of temperature: the likeliest token after bias, mask,
+///   penalties and DRY; the other stages have no say.
+/// - Mirostat takes the place of the stages that drop candidates, and runs last.
+///
+/// A logit of NaN counts as −∞, and a token of −∞ is never drawn. Logits of +∞ share all of the probability
+/// equally, and penalties do not change that. Candidates are ordered by probability, ties by the smaller id.
 class Sampler {
 public:
-    /// `seed` must be set in `params` or given here.
+    /// The seed is the one of `params` or, where that has none, `seed`. Throws Error where validate() does.
     Sampler(SamplingParams params, uint64_t seed, uint32_t sample_index);
 
-    /// New parameters from the next token on; the state stays.
+    /// New parameters from the next token on; the seed and Mirostat's state stay. Throws Error where
+    /// validate() does.
     void retune(const SamplingParams& params);
 
-    /// Chooses the next token. `logits` is [vocab], and is not changed; NaN counts as −∞. `tokens` are the
-    /// sequence so far, the first `prompt_tokens` of them the prompt; the new token's position is
-    /// tokens.size(). `mask`, where not empty, holds one bit for each token, least significant first: tokens
-    /// whose bit is 0 cannot be drawn. Ties go to the smaller id. Throws Error where no token can be drawn.
+    /// Chooses the next token. `logits` is [vocab], and is not changed. `tokens` are the sequence so far, the
+    /// first `prompt_tokens` of them the prompt; the new token's position is tokens.size(). `mask`, where not
+    /// empty, holds one bit for each token, least significant first: tokens whose bit is 0 cannot be drawn.
+    /// Throws Error where no token can be drawn or logit_bias names a token that is not in the vocabulary.
     Sample draw(std::span<const float> logits, std::span<const TokenId> tokens, size_t prompt_tokens,
                 std::span<const uint64_t> mask = {});
 
@@ -43,10 +53,29 @@ public:
     uint64_t seed() const { return seed_; }
 
 private:
+    struct Input {
+        std::span<const float> logits;
+        std::span<const TokenId> tokens;
+        size_t prompt_tokens;
+        std::span<const uint64_t> mask;
+    };
+    class Recorder;
+
+    Candidate run(const Input& input, float& mirostat_mu, Recorder* recorder);
+    void run_stage(SamplerStage stage, const Input& input);
+    bool runs(SamplerStage stage) const;
+    void report_logprobs(const Input& input, Sample& sample);
+    void report_trace(const Input& input, float mirostat_mu, Sample& sample);
+
     SamplingParams params_;
     uint64_t seed_;
     uint32_t sample_index_;
-    float mirostat_mu_;
+    float mirostat_mu_; ///< the largest surprise that is let through, bits
+
+    CandidateSet set_;
+    Penalties penalties_;
+    TypicalStage typical_;
+    std::vector<LogitChange> bias_;
 };
 
 } // namespace orrery

@@ -1,0 +1,211 @@
+#include "engine/sample/sampler.h"
+
+#include "engine/sampling_parameters.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace orrery {
+
+namespace {
+
+/// What a token's random numbers are for.
+enum Purpose : uint32_t { which_token, whether_xtc };
+
+constexpr size_t traced_tokens = 100;
+
+bool drops_candidates(SamplerStage stage) {
+    return stage != SamplerStage::penalties && stage != SamplerStage::dry &&
+           stage != SamplerStage::temperature;
+}
+
+} // namespace
+
+/// Writes down the candidates at points of the chain: those that were likeliest at the beginning, and the one
+/// that is going to be drawn.
+class Sampler::Recorder {
+public:
+    Recorder(CandidateSet& set, std::vector<StageTrace>& trace, TokenId drawn) : set_(set), trace_(trace) {
+        for (const Candidate& candidate : set.top(traced_tokens))
+            tokens_.push_back(candidate.token);
+        if (std::ranges::find(tokens_, drawn) == tokens_.end())
+            tokens_.push_back(drawn);
+    }
+
+    void record(const char* stage) {
+        StageTrace& trace = trace_.emplace_back();
+        trace.stage = stage;
+        trace.left = set_.left();
+        for (const TokenId token : tokens_)
+            trace.candidates.emplace_back(token, float(std::exp(set_.log_probability_of(token))));
+        std::ranges::sort(trace.candidates, [](const auto& a, const auto& b) {
+            return a.second > b.second || (a.second == b.second && a.first < b.first);
+        });
+    }
+
+private:
+    CandidateSet& set_;
+    std::vector<StageTrace>& trace_;
+    std::vector<TokenId> tokens_;
+};
+
+Sampler::Sampler(SamplingParams params, uint64_t seed, uint32_t sample_index)
+    : params_(std::move(params)),
+      seed_(params_.seed.value_or(seed)),
+      sample_index_(sample_index),
+      mirostat_mu_(2.0f * params_.mirostat_tau) {
+    validate(params_);
+}
+
+void Sampler::retune(const SamplingParams& params) {
+    validate(params);
+    if (params_.mirostat == 0 && params.mirostat != 0)
+        mirostat_mu_ = 2.0f * params.mirostat_tau;
+    params_ = params;
+}
+
+bool Sampler::runs(SamplerStage stage) const {
+    const SamplingParams& p = params_;
+    if (drops_candidates(stage) && (p.mirostat != 0 || p.temperature == 0.0f))
+        return false;
+    switch (stage) {
+    case SamplerStage::penalties:
+        return p.frequency_penalty != 0.0f || p.presence_penalty != 0.0f ||
+               (p.repetition_penalty != 1.0f && p.penalty_range != 0);
+    case SamplerStage::dry:
+        return p.dry_multiplier > 0.0f && p.dry_range != 0;
+    case SamplerStage::top_n_sigma:
+        return p.top_n_sigma > 0.0f;
+    case SamplerStage::top_k:
+        return p.top_k > 0;
+    case SamplerStage::typical:
+        return p.typical_p < 1.0f;
+    case SamplerStage::top_p:
+        return p.top_p < 1.0f;
+    case SamplerStage::min_p:
+        return p.min_p > 0.0f;
+    case SamplerStage::xtc:
+        return p.xtc_probability > 0.0f;
+    case SamplerStage::temperature:
+        return p.temperature != 0.0f && p.temperature != 1.0f;
+    }
+    return false;
+}
+
+void Sampler::run_stage(SamplerStage stage, const Input& input) {
+    switch (stage) {
+    case SamplerStage::penalties:
+        set_.apply(penalties_.repetition(params_, input.tokens, input.prompt_tokens, input.logits.size()));
+        break;
+    case SamplerStage::dry:
+        set_.apply(penalties_.dry(params_, input.tokens));
+        break;
+    case SamplerStage::top_n_sigma:
+        keep_top_n_sigma(set_, params_.top_n_sigma);
+        break;
+    case SamplerStage::top_k:
+        set_.keep_top(size_t(params_.top_k));
+        break;
+    case SamplerStage::typical:
+        typical_.keep(set_, params_.typical_p);
+        break;
+    case SamplerStage::top_p:
+        keep_top_p(set_, params_.top_p);
+        break;
+    case SamplerStage::min_p:
+        keep_min_p(set_, params_.min_p);
+        break;
+    case SamplerStage::xtc:
+        if (uniform(seed_, sample_index_, uint32_t(input.tokens.size()), whether_xtc) <
+            params_.xtc_probability)
+            exclude_top_choices(set_, params_.xtc_threshold);
+        break;
+    case SamplerStage::temperature:
+        set_.heat(params_.temperature);
+        break;
+    }
+}
+
+Candidate Sampler::run(const Input& input, float& mirostat_mu, Recorder* recorder) {
+    const auto record = [&](const char* stage) {
+        if (recorder != nullptr)
+            recorder->record(stage);
+    };
+
+    set_.reset(input.logits);
+    if (!params_.logit_bias.empty()) {
+        bias_.clear();
+        for (const auto& [token, bias] : params_.logit_bias) {
+            if (size_t(token) >= input.logits.size())
+                throw Error("logit_bias names token " + std::to_string(token) + ", but the vocabulary has " +
+                            std::to_string(input.logits.size()) + " tokens.");
+            bias_.push_back({token, 1.0, -double(bias)});
+        }
+        set_.apply(bias_);
+    }
+    if (!input.mask.empty())
+        set_.restrict_to(input.mask);
+    if (!set_.settle())
+        throw Error("No token can be drawn: " +
+                    (input.mask.empty()
+                         ? "all " + std::to_string(input.logits.size()) + " logits are −∞ or not numbers."
+                         : "the mask leaves no token whose logit is above −∞."));
+    if (!params_.logit_bias.empty() || !input.mask.empty())
+        record("bias and mask");
+
+    for (const SamplerStage stage : params_.order) {
+        if (!runs(stage))
+            continue;
+        run_stage(stage, input);
+        record(sampler_stage_name(stage));
+    }
+
+    if (params_.temperature == 0.0f) {
+        set_.keep_top(1);
+        record("greedy");
+        return set_.best();
+    }
+    const double u = uniform(seed_, sample_index_, uint32_t(input.tokens.size()), which_token);
+    if (params_.mirostat == 0)
+        return set_.draw(u);
+    const Candidate drawn = draw_mirostat(set_, params_.mirostat_tau, params_.mirostat_eta, mirostat_mu, u);
+    record("mirostat");
+    return drawn;
+}
+
+Sample Sampler::draw(std::span<const float> logits, std::span<const TokenId> tokens, size_t prompt_tokens,
+                     std::span<const uint64_t> mask) {
+    const Input input = {logits, tokens, prompt_tokens, mask};
+    const float mu = mirostat_mu_;
+    Sample sample;
+    sample.token = run(input, mirostat_mu_, nullptr).token;
+    if (params_.logprobs >= 0)
+        report_logprobs(input, sample);
+    if (params_.trace)
+        report_trace(input, mu, sample);
+    return sample;
+}
+
+void Sampler::report_logprobs(const Input& input, Sample& sample) {
+    set_.reset(input.logits);
+    set_.settle(); // it cannot be empty: no bias makes a token of −∞ possible
+    sample.logprob = float(set_.log_probability_of(sample.token));
+    if (params_.logprobs == 0)
+        return;
+    for (const Candidate& candidate : set_.top(size_t(params_.logprobs)))
+        sample.top_logprobs.push_back({candidate.token, float(set_.log_probability(candidate.logit))});
+}
+
+void Sampler::report_trace(const Input& input, float mirostat_mu, Sample& sample) {
+    // A draw is a pure function of its input, Mirostat's state and the seed: the chain can be run a second
+    // time, knowing what it will draw, so that tracing costs nothing where it is off.
+    set_.reset(input.logits);
+    set_.settle();
+    Recorder recorder(set_, sample.trace, sample.token);
+    recorder.record("logits");
+    run(input, mirostat_mu, &recorder);
+}
+
+} // namespace orrery
