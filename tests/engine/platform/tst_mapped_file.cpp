@@ -1,0 +1,119 @@
+#include "engine/platform/mapped_file.h"
+#include "engine/platform/paths.h"
+#include "kernels/error.h"
+#include "tests/support/gguf_writer.h"
+#include "tests/support/temporary_folder.h"
+
+#include <QtTest>
+
+#include <random>
+
+#ifndef _WIN32
+#include <sys/stat.h>
+#endif
+
+using namespace orrery;
+using platform::MappedFile;
+using test::TemporaryFolder;
+
+namespace {
+
+std::vector<std::byte> random_bytes(size_t count, uint32_t seed) {
+    std::mt19937 random(seed);
+    std::vector<std::byte> bytes(count);
+    for (std::byte& byte : bytes)
+        byte = static_cast<std::byte>(random() & 0xff);
+    return bytes;
+}
+
+std::string error_of(const std::filesystem::path& path) {
+    try {
+        const MappedFile file(path);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return {};
+}
+
+} // namespace
+
+class tst_mapped_file : public QObject {
+    Q_OBJECT
+
+private slots:
+    void holds_the_bytes_of_the_file() {
+        const TemporaryFolder folder;
+        const size_t page = 4096;
+        for (const size_t size : {size_t{0}, size_t{1}, page - 1, page, page + 1, 5 * page + 77}) {
+            const auto bytes = random_bytes(size, static_cast<uint32_t>(size) + 1);
+            const auto path = folder / std::to_string(size);
+            test::write_file(path, bytes);
+            const MappedFile file(path);
+            QCOMPARE(file.size(), size);
+            QVERIFY(std::ranges::equal(file.bytes(), bytes));
+        }
+    }
+
+    void opens_a_name_beyond_ascii() {
+        const TemporaryFolder folder;
+        const auto path = folder / platform::from_utf8("模型 – ä.gguf");
+        test::write_file(path, random_bytes(10, 1));
+        QCOMPARE(MappedFile(path).size(), size_t{10});
+    }
+
+    void stays_readable_when_the_name_is_gone() {
+        const TemporaryFolder folder;
+        const auto bytes = random_bytes(10000, 2);
+        test::write_file(folder / "a", bytes);
+        const MappedFile file(folder / "a");
+        std::filesystem::remove(folder / "a");
+        QVERIFY(std::ranges::equal(file.bytes(), bytes));
+    }
+
+    void moves_its_mapping() {
+        const TemporaryFolder folder;
+        const auto first = random_bytes(5000, 3), second = random_bytes(700, 4);
+        test::write_file(folder / "a", first);
+        test::write_file(folder / "b", second);
+        MappedFile a(folder / "a"), b(folder / "b");
+        const std::byte* at = a.bytes().data();
+        b = std::move(a);
+        QCOMPARE(b.bytes().data(), at);
+        QVERIFY(std::ranges::equal(b.bytes(), first));
+        QCOMPARE(a.size(), size_t{0});
+        const MappedFile c(std::move(b));
+        QVERIFY(std::ranges::equal(c.bytes(), first));
+    }
+
+    void advice_never_changes_content() {
+        const TemporaryFolder folder;
+        const auto bytes = random_bytes(40000, 5);
+        test::write_file(folder / "a", bytes);
+        const MappedFile file(folder / "a");
+        using enum MappedFile::Advice;
+        for (const auto advice : {sequential, will_need, random})
+            for (const size_t offset :
+                 {size_t{0}, size_t{1}, size_t{4097}, size_t{39999}, size_t{40000}, SIZE_MAX})
+                for (const size_t length : {size_t{0}, size_t{1}, size_t{8192}, SIZE_MAX})
+                    file.advise(advice, offset, length);
+        QVERIFY(std::ranges::equal(file.bytes(), bytes));
+        test::write_file(folder / "empty", {});
+        MappedFile(folder / "empty").advise(will_need);
+    }
+
+    void says_what_cannot_be_opened_and_why() {
+        const TemporaryFolder folder;
+        const std::string missing = error_of(folder / "missing.gguf");
+        QVERIFY2(missing.find((folder / "missing.gguf").string()) != std::string::npos, missing.c_str());
+        QVERIFY2(missing.find("No such file") != std::string::npos, missing.c_str());
+        QCOMPARE(error_of(folder.path()), folder.path().string() + " is a folder, not a file.");
+#ifndef _WIN32
+        // A named pipe without a writer: this must not wait for one.
+        QCOMPARE(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+        QCOMPARE(error_of(folder / "pipe"), (folder / "pipe").string() + " is not a regular file.");
+#endif
+    }
+};
+
+QTEST_GUILESS_MAIN(tst_mapped_file)
+#include "tst_mapped_file.moc"
