@@ -45,12 +45,13 @@ public:
     /// Throws Error with the file, the field and the value where anything is wrong.
     static std::shared_ptr<const GgufFile> open(const std::filesystem::path& path);
 
-    /// The same for bytes that lie in memory already and outlive the object; `name` stands in errors.
+    /// The same for bytes that lie in memory already and outlive the object; `name` stands in errors. A file
+    /// that is one of several is refused here.
     static std::shared_ptr<const GgufFile> parse(std::span<const std::byte> bytes, const std::string& name);
 
     ~GgufFile();
 
-    const std::filesystem::path& path() const;
+    const std::filesystem::path& path() const; ///< of the first part
     uint32_t version() const;
     size_t file_bytes() const; ///< of all parts
 
@@ -60,6 +61,9 @@ public:
 
     const GgufValue* find(std::string_view key) const;
     const GgufTensor* find_tensor(std::string_view name) const;
+
+    /// Asks the system to begin reading a tensor's bytes. Only a hint.
+    void prefetch(const GgufTensor& tensor) const;
 
     // Typed access. `get_…` without a default throws Error ("FILE: the field 'KEY' is missing" / "… is a
     // string where a number is needed"); with a default, only where the field is there with a wrong type.
@@ -71,6 +75,7 @@ public:
     double get_float(std::string_view key, double otherwise) const;
     bool get_bool(std::string_view key, bool otherwise) const;
     std::vector<std::string> get_strings(std::string_view key) const; ///< empty where the field is missing
+    // A lone number counts as a list of one: some fields are either one value or one for each layer.
     std::vector<int64_t> get_ints(std::string_view key) const;
     std::vector<double> get_floats(std::string_view key) const;
 
