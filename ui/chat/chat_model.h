@@ -62,6 +62,10 @@ public:
     void setTitle(const QString& title);
     QDateTime created() const { return created_; }
 
+    /// What stands in the field to write in while another chat is shown.
+    QString draft() const { return draft_; }
+    void setDraft(const QString& draft) { draft_ = draft; }
+
     const ChatSettings& settings() const { return settings_; }
     /// In force from the next token of a running answer (system prompt and length: from the next answer).
     void setSettings(const ChatSettings& settings);
@@ -101,6 +105,7 @@ private:
 
     EngineSession* session_;
     QString title_;
+    QString draft_;
     QDateTime created_;
     ChatSettings settings_;
     std::vector<ChatMessageEntry> messages_;

@@ -36,14 +36,19 @@ ChatPane::ChatPane(EngineSession* session, QWidget* parent)
     column->addLayout(bottom);
 
     connect(button_, &QPushButton::clicked, this, [this] { chat_ && chat_->busy() ? stop() : send(); });
+    connect(composer_, &QPlainTextEdit::textChanged, this, [this] {
+        if (chat_)
+            chat_->setDraft(composer_->toPlainText());
+    });
     connect(new QShortcut(QKeySequence(Qt::CTRL | Qt::Key_Return), this), &QShortcut::activated, this,
             &ChatPane::send);
 }
 
 void ChatPane::setChat(ChatModel* chat) {
     if (chat_)
-        chat_->disconnect(this);
+        disconnect(chat_, nullptr, this, nullptr);
     chat_ = chat;
+    composer_->setPlainText(chat_ ? chat_->draft() : QString());
     if (chat_) {
         connect(chat_, &ChatModel::dataChanged, this, &ChatPane::refresh);
         connect(chat_, &ChatModel::rowsInserted, this, &ChatPane::refresh);
@@ -58,7 +63,7 @@ void ChatPane::focusComposer() {
 }
 
 void ChatPane::send() {
-    if (!chat_ || chat_->busy())
+    if (!chat_ || chat_->busy() || composer_->toPlainText().trimmed().isEmpty())
         return;
     chat_->send(composer_->toPlainText());
     composer_->clear();

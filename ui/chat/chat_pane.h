@@ -1,7 +1,9 @@
 // The conversation in the middle of the window: the messages of one chat and the field to write in.
 //
 // Contract with the window:
-//   setChat()  shows another chat; the pane keeps no conversation of its own, ChatModel does.
+//   setChat()  shows another chat; the pane keeps no conversation of its own, ChatModel does, and the text
+//   that is
+//              not sent yet goes to ChatModel::draft() (the window is made anew when the language changes).
 //   send(), stop(), regenerate() act on the chat that is shown; the window's menu calls them.
 //   The pane asks for a new chat by newChatRequested(); the window makes it.
 #pragma once
