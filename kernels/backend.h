@@ -76,9 +76,9 @@ struct Span {
 struct ForwardBatch {
     std::span<const int32_t> ids;       ///< token of each row, [rows]
     std::span<const int32_t> positions; ///< position of each row in its sequence, [rows]
-    std::span<const int32_t>
-        slots;                   ///< where each row's key and value go: block · block_size + offset, [rows]
-    std::span<const Span> spans; ///< the sequences, in the order of their rows
+    /// Where each row's key and value go: block · block_size + offset, [rows]. (Qt claims the word "slots".)
+    std::span<const int32_t> kv_slots;
+    std::span<const Span> spans;           ///< the sequences, in the order of their rows
     std::span<const int32_t> block_tables; ///< block ids of all spans, one after the other
     std::span<const int32_t> output_rows;  ///< rows whose logits are wanted, ascending
 };
@@ -116,7 +116,7 @@ enum class RopeStyle : uint8_t {
 };
 
 /// Turns the queries and keys of `qkv` in place by their positions (Su et al. 2021) and stores keys and
-/// values at the batch's slots. qkv is [rows, heads·key_length + kv_heads·key_length +
+/// values at the batch's kv_slots. qkv is [rows, heads·key_length + kv_heads·key_length +
 /// kv_heads·value_length]: all query heads, then all key heads, then all value heads.
 struct RopeStoreOp {
     Buffer qkv;
