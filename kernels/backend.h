@@ -104,9 +104,9 @@ struct LinearOp {
     Buffer out;
     int rows = 0;
     Prologue prologue = Prologue::none;
-    Buffer norm;       ///< float32 [columns], for rms_norm
+    Buffer norm = {};  ///< float32 [columns], for rms_norm
     float eps = 1e-5f; ///< for rms_norm
-    Buffer bias;       ///< float32 [weight rows], or none
+    Buffer bias = {};  ///< float32 [weight rows], or none
     bool accumulate = false;
 };
 
@@ -123,7 +123,7 @@ struct RopeStoreOp {
     KvCache cache;
     int layer = 0;
     int heads = 0;
-    Buffer rope;        ///< float32 [positions, dimensions / 2, 2]: cosine and sine; none: no rotation
+    Buffer rope = {};   ///< float32 [positions, dimensions / 2, 2]: cosine and sine; none: no rotation
     int dimensions = 0; ///< the first `dimensions` elements of a head are turned
     RopeStyle style = RopeStyle::interleaved;
 };
