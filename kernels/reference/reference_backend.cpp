@@ -253,10 +253,10 @@ void ReferenceBackend::upload_kv_block(KvCache cache, int32_t block, std::span<c
 
 void ReferenceBackend::begin(const ForwardBatch& batch) {
     const auto rows = static_cast<int32_t>(batch.positions.size());
-    require(batch.ids.size() == batch.positions.size() && batch.slots.size() == batch.positions.size(),
+    require(batch.ids.size() == batch.positions.size() && batch.kv_slots.size() == batch.positions.size(),
             "A batch has " + std::to_string(batch.ids.size()) + " ids, " +
                 std::to_string(batch.positions.size()) + " positions and " +
-                std::to_string(batch.slots.size()) + " slots: they must be as many.");
+                std::to_string(batch.kv_slots.size()) + " slots: they must be as many.");
     int32_t next_row = 0;
     for (const Span& span : batch.spans) {
         require(span.first_row >= next_row && span.rows > 0 && span.rows <= rows - span.first_row,
@@ -273,7 +273,7 @@ void ReferenceBackend::begin(const ForwardBatch& batch) {
                 "Output row " + number(row) + " is outside of a batch of " + number(rows) + " rows.");
 
     const auto copy = [](const auto& span) { return std::vector(span.begin(), span.end()); };
-    batch_ = std::make_shared<const Batch>(Batch{copy(batch.ids), copy(batch.positions), copy(batch.slots),
+    batch_ = std::make_shared<const Batch>(Batch{copy(batch.ids), copy(batch.positions), copy(batch.kv_slots),
                                                  copy(batch.spans), copy(batch.block_tables),
                                                  copy(batch.output_rows)});
 }
@@ -364,7 +364,7 @@ void ReferenceBackend::rope_store(const RopeStoreOp& op) {
 
     int32_t largest_position = -1;
     for (size_t row = 0; row < batch->rows(); ++row) {
-        const int32_t slot = batch->slots[row];
+        const int32_t slot = batch->kv_slots[row];
         require(slot >= 0 && slot / spec.block_size < spec.blocks,
                 "Slot " + number(slot) + " lies outside of a cache of " + number(spec.blocks) +
                     " blocks of " + number(spec.block_size) + ".");
@@ -389,7 +389,7 @@ void ReferenceBackend::rope_store(const RopeStoreOp& op) {
                     reference::turn({queries + head * key_length, key_length}, angles, style);
             }
             for (size_t head = 0; head < kv_heads; ++head) {
-                const int32_t slot = batch->slots[row];
+                const int32_t slot = batch->kv_slots[row];
                 const int kv_head = static_cast<int>(head);
                 std::copy_n(keys + head * key_length, key_length, key.begin());
                 if (rotates_keys(spec.type))
@@ -430,9 +430,9 @@ void ReferenceBackend::attention(const AttentionOp& op) {
                      cache.block_bytes());
         for (int32_t i = 0; i < span.rows; ++i) {
             const int32_t slot = slot_of(*batch, span, span.first_position + i, spec.block_size);
-            require(batch->slots[static_cast<size_t>(span.first_row + i)] == slot,
+            require(batch->kv_slots[static_cast<size_t>(span.first_row + i)] == slot,
                     "Row " + number(span.first_row + i) + " is stored at slot " +
-                        number(batch->slots[static_cast<size_t>(span.first_row + i)]) +
+                        number(batch->kv_slots[static_cast<size_t>(span.first_row + i)]) +
                         ", but its block table reads slot " + number(slot) + ".");
         }
     }

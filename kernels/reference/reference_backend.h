@@ -78,7 +78,7 @@ private:
     struct Cache;
     /// A ForwardBatch with arrays of its own, shared by the operations that were queued under it.
     struct Batch {
-        std::vector<int32_t> ids, positions, slots;
+        std::vector<int32_t> ids, positions, kv_slots;
         std::vector<Span> spans;
         std::vector<int32_t> block_tables, output_rows;
         size_t rows() const { return positions.size(); }

@@ -77,7 +77,7 @@ bool refuses(Call call, const char* word) {
 class TestReferenceBackend : public QObject {
     Q_OBJECT
 
-private Q_SLOTS:
+private slots:
     void initTestCase() {
         seed_ = std::random_device()();
         qInfo("seed %u", seed_);
@@ -247,7 +247,7 @@ private Q_SLOTS:
 
         for (int step = 0; step < 8; ++step) {
             std::vector<float> rows;
-            std::vector<int32_t> positions, slots, tables;
+            std::vector<int32_t> positions, kv_slots, tables;
             std::vector<Span> spans;
             for (Sequence& sequence : sequences) {
                 const int32_t count =
@@ -262,7 +262,7 @@ private Q_SLOTS:
                         free_blocks.pop_back();
                     }
                     positions.push_back(position);
-                    slots.push_back(sequence.table.back() * block_size + position % block_size);
+                    kv_slots.push_back(sequence.table.back() * block_size + position % block_size);
                     const auto row = sequence.rows.begin() + static_cast<std::ptrdiff_t>(position * width);
                     rows.insert(rows.end(), row, row + width);
                 }
@@ -272,7 +272,7 @@ private Q_SLOTS:
             const size_t count = positions.size();
             const Buffer qkv = to_device(device, rows);
             const Buffer out = device.allocate(count * heads * value_length * sizeof(float));
-            device.begin({positions, positions, slots, spans, tables, {}});
+            device.begin({positions, positions, kv_slots, spans, tables, {}});
             device.rope_store({.qkv = qkv, .cache = cache, .layer = 0, .heads = heads});
             device.attention(
                 {.qkv = qkv, .cache = cache, .layer = 0, .heads = heads, .scale = 0.2f, .out = out});
@@ -468,7 +468,7 @@ private Q_SLOTS:
         sequence.numbers = {0, 1, 2};
         ForwardBatch batch = sequence.batch();
         const std::vector<int32_t> elsewhere = {0, 1, 8};
-        batch.slots = elsewhere;
+        batch.kv_slots = elsewhere;
         device.begin(batch);
         QVERIFY(refuses([&] { device.rope_store({.qkv = large, .cache = cache, .layer = 0, .heads = 1}); },
                         "Slot 8"));
