@@ -4,6 +4,11 @@
 
 namespace orrery {
 
+std::vector<SamplerStage> default_sampler_order() {
+    using enum SamplerStage;
+    return {penalties, dry, top_n_sigma, top_k, typical, top_p, min_p, xtc, temperature};
+}
+
 const char* finish_reason_name(FinishReason reason) {
     static constexpr std::array names = {"none",         "stop_token", "stop_string",  "length",
                                          "context_full", "cancelled",  "disconnected", "time_limit",

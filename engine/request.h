@@ -26,6 +26,9 @@ enum class SamplerStage : uint8_t {
     temperature,
 };
 
+/// All stages, in the order in which they are declared.
+std::vector<SamplerStage> default_sampler_order();
+
 /// How the next token is chosen. Values: they can be swapped between two tokens of a running request.
 /// Every field's default switches its stage off, but for temperature, top_k, top_p and min_p.
 struct SamplingParams {
@@ -52,10 +55,7 @@ struct SamplingParams {
     float mirostat_eta = 0.1f; ///< learning rate
     std::vector<std::pair<TokenId, float>> logit_bias; ///< added to the logit before everything else
     std::optional<uint64_t> seed;                      ///< none: a fresh one, which TokenDelta reports
-    std::vector<SamplerStage> order = {
-        SamplerStage::penalties, SamplerStage::dry,     SamplerStage::top_n_sigma,
-        SamplerStage::top_k,     SamplerStage::typical, SamplerStage::top_p,
-        SamplerStage::min_p,     SamplerStage::xtc,     SamplerStage::temperature};
+    std::vector<SamplerStage> order = default_sampler_order();
     int logprobs =
         -1; ///< how many of the likeliest tokens to report with each token; -1: no log-probabilities
     bool trace = false; ///< report the candidates before and after every stage
