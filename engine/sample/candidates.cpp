@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 namespace orrery {
@@ -20,24 +21,44 @@ bool possible(float logit) {
     return logit > -infinity; // false for NaN too
 }
 
-// The loops below run over sixteen independent lanes, which the compiler turns into vector code; the lanes
-// and the order in which they are joined are fixed, so that a sum depends on the values alone.
-constexpr size_t lanes = 16;
+/// Four floats at once. Sums run over four of these, whatever the machine could do at once, and are joined in
+/// one order: they depend on the values alone.
+using Four = float __attribute__((vector_size(16)));
+constexpr size_t stride = 16;
+
+Four load(const float* values) {
+    Four four;
+    std::memcpy(&four, values, sizeof four);
+    return four;
+}
+
+Four splat(float value) {
+    return Four{value, value, value, value};
+}
+
+/// The larger of each pair; b where either is NaN.
+Four larger(Four a, Four b) {
+    return a > b ? a : b;
+}
 
 /// The largest of `n` values; −∞ where there is none. NaN is passed by.
 float largest(const float* values, size_t n) {
-    std::array<float, lanes> best;
-    best.fill(-infinity);
+    Four a = splat(-infinity);
+    Four b = a;
+    Four c = a;
+    Four d = a;
     size_t i = 0;
-    for (; i + lanes <= n; i += lanes)
-        for (size_t lane = 0; lane < lanes; ++lane)
-            best[lane] = values[i + lane] > best[lane] ? values[i + lane] : best[lane];
+    for (; i + stride <= n; i += stride) {
+        a = larger(load(values + i), a);
+        b = larger(load(values + i + 4), b);
+        c = larger(load(values + i + 8), c);
+        d = larger(load(values + i + 12), d);
+    }
+    a = larger(larger(a, b), larger(c, d));
+    float best = std::max(std::max(a[0], a[1]), std::max(a[2], a[3]));
     for (; i < n; ++i)
-        best[0] = values[i] > best[0] ? values[i] : best[0];
-    for (size_t half = lanes / 2; half > 0; half /= 2)
-        for (size_t lane = 0; lane < half; ++lane)
-            best[lane] = best[lane + half] > best[lane] ? best[lane + half] : best[lane];
-    return best[0];
+        best = values[i] > best ? values[i] : best;
+    return best;
 }
 
 /// e^x for x ≤ 0, to about one unit in the last place of a float; 0 below −87, where a float ends, and for
@@ -69,17 +90,22 @@ void exponentiate(const float* values, size_t n, float max, float scale, float* 
 }
 
 double sum(const float* values, size_t n) {
-    std::array<float, lanes> part{};
+    Four a = splat(0.0f);
+    Four b = a;
+    Four c = a;
+    Four d = a;
     size_t i = 0;
-    for (; i + lanes <= n; i += lanes)
-        for (size_t lane = 0; lane < lanes; ++lane)
-            part[lane] += values[i + lane];
-    for (; i < n; ++i)
-        part[0] += values[i];
+    for (; i + stride <= n; i += stride) {
+        a += load(values + i);
+        b += load(values + i + 4);
+        c += load(values + i + 8);
+        d += load(values + i + 12);
+    }
     double total = 0.0;
-    for (const float p : part)
-        total += p;
-    return total;
+    for (; i < n; ++i)
+        total += values[i];
+    a = (a + b) + (c + d);
+    return total + (double(a[0]) + a[1]) + (double(a[2]) + a[3]);
 }
 
 /// The smallest float that is not less than x: comparing a float with it answers as comparing with x does.
@@ -123,6 +149,10 @@ void CandidateSet::restrict_to(std::span<const uint64_t> mask) {
         const uint64_t word = begin / 64 < mask.size() ? mask[begin / 64] : 0;
         if (word == ~uint64_t(0))
             continue;
+        if (word == 0) {
+            std::fill_n(values + begin, n, -infinity);
+            continue;
+        }
         for (size_t i = 0; i < n; ++i)
             values[begin + i] = (word >> i & 1) != 0 ? values[begin + i] : -infinity;
     }

@@ -23,15 +23,20 @@ bool drops_candidates(SamplerStage stage) {
 
 } // namespace
 
-/// Writes down the candidates at points of the chain: those that were likeliest at the beginning, and the one
-/// that is going to be drawn.
+/// Writes down what becomes of a few tokens at points of the chain.
 class Sampler::Recorder {
 public:
-    Recorder(CandidateSet& set, std::vector<StageTrace>& trace, TokenId drawn) : set_(set), trace_(trace) {
-        for (const Candidate& candidate : set.top(traced_tokens))
-            tokens_.push_back(candidate.token);
-        if (std::ranges::find(tokens_, drawn) == tokens_.end())
-            tokens_.push_back(drawn);
+    Recorder(CandidateSet& set, std::vector<StageTrace>& trace) : set_(set), trace_(trace) {}
+
+    void follow(TokenId token) {
+        if (std::ranges::find(tokens_, token) == tokens_.end())
+            tokens_.push_back(token);
+    }
+
+    /// Follows those that are the likeliest now.
+    void follow_top() {
+        for (const Candidate& candidate : set_.top(traced_tokens))
+            follow(candidate.token);
     }
 
     void record(const char* stage) {
@@ -128,12 +133,11 @@ void Sampler::run_stage(SamplerStage stage, const Input& input) {
     }
 }
 
-Candidate Sampler::run(const Input& input, float& mirostat_mu, Recorder* recorder) {
-    const auto record = [&](const char* stage) {
-        if (recorder != nullptr)
-            recorder->record(stage);
-    };
+bool Sampler::changes_logits(const Input& input) const {
+    return !params_.logit_bias.empty() || !input.mask.empty();
+}
 
+void Sampler::begin(const Input& input) {
     set_.reset(input.logits);
     if (!params_.logit_bias.empty()) {
         bias_.clear();
@@ -152,7 +156,16 @@ Candidate Sampler::run(const Input& input, float& mirostat_mu, Recorder* recorde
                     (input.mask.empty()
                          ? "all " + std::to_string(input.logits.size()) + " logits are −∞ or not numbers."
                          : "the mask leaves no token whose logit is above −∞."));
-    if (!params_.logit_bias.empty() || !input.mask.empty())
+}
+
+Candidate Sampler::run(const Input& input, float& mirostat_mu, Recorder* recorder) {
+    const auto record = [&](const char* stage) {
+        if (recorder != nullptr)
+            recorder->record(stage);
+    };
+
+    begin(input);
+    if (changes_logits(input))
         record("bias and mask");
 
     for (const SamplerStage stage : params_.order) {
@@ -201,9 +214,15 @@ void Sampler::report_logprobs(const Input& input, Sample& sample) {
 void Sampler::report_trace(const Input& input, float mirostat_mu, Sample& sample) {
     // A draw is a pure function of its input, Mirostat's state and the seed: the chain can be run a second
     // time, knowing what it will draw, so that tracing costs nothing where it is off.
+    Recorder recorder(set_, sample.trace);
+    if (changes_logits(input)) {
+        begin(input);
+        recorder.follow_top();
+    }
     set_.reset(input.logits);
     set_.settle();
-    Recorder recorder(set_, sample.trace, sample.token);
+    recorder.follow_top();
+    recorder.follow(sample.token);
     recorder.record("logits");
     run(input, mirostat_mu, &recorder);
 }

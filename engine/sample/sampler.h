@@ -18,7 +18,11 @@ struct Sample {
     /// stage. Worked out only where SamplingParams::logprobs ≥ 0; otherwise 0.
     float logprob = 0.0f;
     std::vector<TokenLogprob> top_logprobs; ///< the `logprobs` likeliest, likeliest first
-    std::vector<StageTrace> trace;          ///< only where SamplingParams::trace is on
+    /// Only where SamplingParams::trace is on: "logits" (the model's own), "bias and mask" where there is one
+    /// of them, each stage that is switched on, and "greedy" or "mirostat" where they choose. Followed are
+    /// the hundred that are likeliest at first, those that are likeliest after bias and mask, and the drawn
+    /// token.
+    std::vector<StageTrace> trace;
 };
 
 /// Draws the tokens of one sequence. Keeps what must be remembered between two tokens (Mirostat's state), and
@@ -61,6 +65,8 @@ private:
     };
     class Recorder;
 
+    bool changes_logits(const Input& input) const;
+    void begin(const Input& input);
     Candidate run(const Input& input, float& mirostat_mu, Recorder* recorder);
     void run_stage(SamplerStage stage, const Input& input);
     bool runs(SamplerStage stage) const;

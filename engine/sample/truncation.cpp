@@ -98,7 +98,11 @@ Candidate draw_mirostat(CandidateSet& set, float tau, float eta, float& mu, doub
     const double temperature = set.temperature();
     const double log_normaliser = std::log(set.normaliser());
     // −log p ≤ μ ln 2 with log p = (logit − max) / temperature − log Z
-    set.drop_below(max + temperature * (log_normaliser - double(mu) * std::numbers::ln2));
+    const double threshold = max + temperature * (log_normaliser - double(mu) * std::numbers::ln2);
+    if (threshold > max)
+        set.keep_top(1);
+    else
+        set.drop_below(threshold);
     const Candidate drawn = set.draw(u);
     const double surprise = (log_normaliser - (double(drawn.logit) - max) / temperature) / std::numbers::ln2;
     mu -= float(double(eta) * (surprise - tau));

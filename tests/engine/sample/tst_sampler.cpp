@@ -7,9 +7,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <new>
 #include <numeric>
 #include <random>
+
+// Every allocation of this program is counted; see a_draw_allocates_nothing.
+static size_t allocations = 0; // NOLINT
+
+void* operator new(size_t size) {
+    ++allocations;
+    if (void* memory = std::malloc(size == 0 ? 1 : size))
+        return memory;
+    throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+    std::free(memory);
+}
 
 using namespace orrery;
 
@@ -81,6 +99,7 @@ private slots:
     void retune_keeps_mirostat();
     void mirostat_reaches_its_target();
     void parameters_are_checked();
+    void a_draw_allocates_nothing();
 };
 
 void TestSampler::draws_follow_the_distribution_data() {
@@ -340,7 +359,7 @@ void TestSampler::trace_shows_the_drawn_token() {
     QCOMPARE(sample.token, worst);
     QCOMPARE(sample.trace.front().stage, std::string("logits"));
     QCOMPARE(sample.trace.front().left, size_t(2000));
-    QCOMPARE(sample.trace.front().candidates.size(), size_t(101));
+    QCOMPARE(sample.trace.front().candidates.size(), size_t(101)); // the bias adds one to the hundred
     QCOMPARE(sample.trace.back().stage, std::string("temperature"));
     QCOMPARE(sample.trace.back().candidates.front(), std::make_pair(worst, 1.0f));
     for (const StageTrace& stage : sample.trace)
@@ -422,6 +441,35 @@ void TestSampler::parameters_are_checked() {
     params = SamplingParams();
     params.order = {SamplerStage::top_k, SamplerStage::top_p, SamplerStage::top_k};
     QVERIFY_EXCEPTION_THROWN(sampler.retune(params), Error);
+}
+
+void TestSampler::a_draw_allocates_nothing() {
+    const std::vector<float> logits = random_logits(5000, 51);
+    const std::vector<TokenId> tokens = draw_many(SamplingParams(), logits, 300);
+    const std::vector<uint64_t> mask(logits.size() / 64 + 1, 0xFFFF'00FF'F0F0'1234);
+    SamplingParams all;
+    all.typical_p = 0.9f;
+    all.top_n_sigma = 3.0f;
+    all.xtc_probability = 0.5f;
+    all.dry_multiplier = 0.8f;
+    all.repetition_penalty = 1.1f;
+    all.frequency_penalty = 0.1f;
+    all.logit_bias = {{3, 1.0f}};
+    SamplingParams greedy;
+    greedy.temperature = 0.0f;
+    SamplingParams mirostat = all;
+    mirostat.mirostat = 2;
+    SamplingParams dense = plain();
+    dense.typical_p = 0.9f;
+    for (const SamplingParams& params : {SamplingParams(), all, greedy, mirostat, dense, plain()}) {
+        Sampler sampler(params, 1, 0);
+        // The longest text first, so that all scratch memory has its size.
+        sampler.draw(logits, tokens, 10, mask);
+        const size_t before = allocations;
+        for (size_t i = 200; i < tokens.size(); ++i)
+            sampler.draw(logits, std::span(tokens).first(i), 10, mask);
+        QCOMPARE(allocations, before);
+    }
 }
 
 QTEST_GUILESS_MAIN(TestSampler)
