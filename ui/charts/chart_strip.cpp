@@ -1,33 +1,134 @@
 #include "ui/charts/chart_strip.h"
 
-#include "ui/format.h"
-#include "ui/theme.h"
+#include "ui/frame_clock.h"
 
-#include <QLabel>
-#include <QVBoxLayout>
+#include <QHBoxLayout>
 
 namespace orrery::ui {
 
-ChartStrip::ChartStrip(EngineSession* session, QWidget* parent) : QWidget(parent), label_(new QLabel) {
-    setObjectName(QStringLiteral("chartStrip"));
-    auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(theme::space4, theme::space3, theme::space4, theme::space3);
-    column->addWidget(label_);
-    connect(session, &EngineSession::reports, this, &ChartStrip::addReports);
-    connect(session, &EngineSession::modelLoaded, this, &ChartStrip::clear);
-    clear();
+namespace {
+
+using theme::Meaning;
+constexpr double ms = 1e-6;
+/// A repaint may take one part in so many of one core's time.
+constexpr qint64 paint_share = 20;
+
+ChartSpec stepCostSpec() {
+    ChartSpec spec;
+    spec.id = QStringLiteral("stepCost");
+    spec.title = ChartStrip::tr("Where did each step's time go?");
+    spec.unit = QStringLiteral("ms");
+    spec.emptyText = ChartStrip::tr("The time of each step of the engine, by phase.");
+    spec.bands = {
+        {ChartStrip::tr("Forward"),
+         ChartStrip::tr("The model's own arithmetic: every layer for every token of the batch."),
+         Meaning::Decode, 1.0, [](const StepSample& s) { return double(s.forward_ns) * ms; }},
+        {ChartStrip::tr("Sample"), ChartStrip::tr("Choosing the next token from the logits."),
+         Meaning::Reused, 1.0, [](const StepSample& s) { return double(s.sample_ns) * ms; }},
+        {ChartStrip::tr("Schedule"),
+         ChartStrip::tr("Deciding which sequence gets how many tokens, and its blocks."), Meaning::Prefill,
+         1.0, [](const StepSample& s) { return double(s.schedule_ns) * ms; }},
+        {ChartStrip::tr("Prepare"), ChartStrip::tr("Laying out the batch for the device."),
+         Meaning::Speculative, 1.0, [](const StepSample& s) { return double(s.prepare_ns) * ms; }},
+        {ChartStrip::tr("Publish"), ChartStrip::tr("Turning tokens into text and handing it out."),
+         Meaning::Free, 1.0, [](const StepSample& s) { return double(s.publish_ns) * ms; }},
+    };
+    return spec;
 }
 
-void ChartStrip::setFrameClock(FrameClock*) {}
+ChartSpec kvBlocksSpec() {
+    ChartSpec spec;
+    spec.id = QStringLiteral("kvBlocks");
+    spec.title = ChartStrip::tr("Who holds the KV blocks?");
+    spec.unit = ChartStrip::tr("blocks");
+    spec.emptyText =
+        ChartStrip::tr("The blocks of the key/value cache after each step: held, cached and free.");
+    spec.bands = {
+        {ChartStrip::tr("Held"), ChartStrip::tr("In use by a sequence."), Meaning::Decode, 1.0,
+         [](const StepSample& s) { return double(s.held); }},
+        {ChartStrip::tr("Cached"),
+         ChartStrip::tr("Nobody's, but kept: a prompt that begins alike starts from here."), Meaning::Reused,
+         1.0, [](const StepSample& s) { return double(s.cached); }},
+        {ChartStrip::tr("Free"), ChartStrip::tr("Without content."), Meaning::Free, 1.0,
+         [](const StepSample& s) { return double(s.free); }},
+    };
+    return spec;
+}
 
-void ChartStrip::addReports(const std::vector<StepReport>& reports, quint64 dropped) {
-    steps_ += reports.size() + dropped;
-    label_->setText(tr("%1 steps").arg(format::count(qint64(steps_))));
+ChartSpec batchSpec() {
+    ChartSpec spec;
+    spec.id = QStringLiteral("batch");
+    spec.title = ChartStrip::tr("What was in each batch?");
+    spec.unit = ChartStrip::tr("tokens");
+    spec.emptyText =
+        ChartStrip::tr("The tokens of each step: prompts that are read, answers that are written.");
+    spec.bands = {
+        {ChartStrip::tr("Decode"), ChartStrip::tr("Tokens of answers: one for each sequence that writes."),
+         Meaning::Decode, 1.0, [](const StepSample& s) { return double(s.decode); }},
+        {ChartStrip::tr("Prefill"), ChartStrip::tr("Tokens of prompts that are read."), Meaning::Prefill, 1.0,
+         [](const StepSample& s) { return double(s.prefill); }},
+        {ChartStrip::tr("Recomputed"),
+         ChartStrip::tr("Tokens that were computed before, lost to a preemption, and computed again."),
+         Meaning::Recomputed, 1.0, [](const StepSample& s) { return double(s.recomputed); }},
+    };
+    return spec;
+}
+
+} // namespace
+
+ChartStrip::ChartStrip(EngineSession* session, QWidget* parent) : QWidget(parent) {
+    setObjectName(QStringLiteral("chartStrip"));
+    auto* row = new QHBoxLayout(this);
+    row->setContentsMargins(theme::space4, theme::space2, theme::space4, theme::space2);
+    row->setSpacing(theme::space6);
+    charts_ = {new StepChart(stepCostSpec(), &history_), new StepChart(kvBlocksSpec(), &history_),
+               new StepChart(batchSpec(), &history_)};
+    for (StepChart* chart : charts_) {
+        row->addWidget(chart, 1);
+        connect(chart, &StepChart::spanChanged, this, [this](quint64 steps) {
+            for (StepChart* other : charts_)
+                other->setSpan(steps);
+        });
+    }
+    connect(session, &EngineSession::reports, this, &ChartStrip::addReports);
+    connect(session, &EngineSession::modelLoaded, this, &ChartStrip::clear);
+}
+
+void ChartStrip::setFrameClock(FrameClock* clock) {
+    connect(clock, &FrameClock::tick, this, &ChartStrip::onTick);
+}
+
+void ChartStrip::addReports(const std::vector<StepReport>& reports, quint64) {
+    for (const StepReport& report : reports)
+        history_.add(report);
+    stale_ |= !reports.empty();
 }
 
 void ChartStrip::clear() {
-    steps_ = 0;
-    label_->setText(tr("No step has run yet."));
+    history_.clear();
+    refresh();
+}
+
+void ChartStrip::onTick() {
+    if (!stale_ || !isVisible())
+        return;
+    for (StepChart* chart : charts_)
+        cost_ns_ += chart->takeCostNs();
+    if (!sinceRefresh_.isValid() || sinceRefresh_.nsecsElapsed() >= cost_ns_ * paint_share)
+        refresh();
+}
+
+void ChartStrip::refresh() {
+    stale_ = false;
+    sinceRefresh_.start();
+    cost_ns_ = 0;
+    for (StepChart* chart : charts_)
+        chart->refresh();
+}
+
+void ChartStrip::showEvent(QShowEvent* event) {
+    QWidget::showEvent(event);
+    refresh();
 }
 
 } // namespace orrery::ui

@@ -5,14 +5,17 @@
 //   The strip draws StepReports and nothing else. addReports() brings those of one frame, oldest first (it is
 //   connected to EngineSession::reports, which the window's frame clock drives); `dropped` steps are missing
 //   before them. It may be called with thousands; the strip keeps a bounded window of them.
-//   setFrameClock() gives the clock on which it may repaint.
+//   setFrameClock() gives the clock on which it repaints.
+//
+// Painting shares the machine with the engine: the strip measures what a repaint takes and leaves nineteen
+// times as long between two, so that it never costs more than a twentieth of one core.
 #pragma once
 
+#include "ui/charts/step_chart.h"
 #include "ui/engine_session.h"
 
+#include <QElapsedTimer>
 #include <QWidget>
-
-class QLabel;
 
 namespace orrery::ui {
 
@@ -26,14 +29,27 @@ public:
 
     void setFrameClock(FrameClock* clock);
 
+    StepChart* stepCost() const { return charts_[0]; }
+    StepChart* kvBlocks() const { return charts_[1]; }
+    StepChart* batch() const { return charts_[2]; }
+
 public slots:
     void addReports(const std::vector<orrery::StepReport>& reports, quint64 dropped);
     /// Forgets all reports: another model came.
     void clear();
 
+protected:
+    void showEvent(QShowEvent* event) override;
+
 private:
-    QLabel* label_;
-    quint64 steps_ = 0;
+    void onTick();
+    void refresh();
+
+    StepHistory history_;
+    std::array<StepChart*, 3> charts_{};
+    bool stale_ = false;
+    QElapsedTimer sinceRefresh_;
+    qint64 cost_ns_ = 0; ///< what the last repaint of all pictures took
 };
 
 } // namespace orrery::ui
