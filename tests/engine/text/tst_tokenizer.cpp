@@ -1,0 +1,566 @@
+#include "engine/model/gguf.h"
+#include "engine/text/tokenizer.h"
+#include "kernels/error.h"
+#include "tests/engine/text/small_vocabularies.h"
+#include "tests/support/gguf_writer.h"
+#include "tests/support/test_data.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+using namespace orrery;
+using namespace orrery::test;
+
+using Ids = std::vector<TokenId>;
+using Pieces = std::vector<TextPiece>;
+
+namespace {
+
+struct Model {
+    const char* name;
+    std::filesystem::path path;
+};
+
+std::vector<Model> models() {
+    const std::filesystem::path folder = data_dir() / "gguf_vocab";
+    std::vector<Model> all = {{"deepseek-llm", folder / "ggml-vocab-deepseek-llm.gguf"},
+                              {"falcon", folder / "ggml-vocab-falcon.gguf"},
+                              {"gpt-2", folder / "ggml-vocab-gpt-2.gguf"},
+                              {"llama-spm", folder / "ggml-vocab-llama-spm.gguf"}};
+    if (!default_model().empty())
+        all.push_back({"smollm2", default_model()});
+    return all;
+}
+
+std::shared_ptr<const Tokenizer> load(const std::string& name) {
+    static std::map<std::string, std::shared_ptr<const Tokenizer>> loaded;
+    auto& tokenizer = loaded[name];
+    if (!tokenizer)
+        for (const Model& model : models())
+            if (name == model.name)
+                tokenizer = Tokenizer::from_gguf(*GgufFile::open(model.path));
+    return tokenizer;
+}
+
+/// The tool that made the expected ids turns \n, \t and the like in its prompt into what they stand for
+/// before it tokenizes; so the ids belong to this text.
+std::string as_the_tool_read_it(const std::string& text) {
+    std::string out;
+    for (size_t i = 0; i < text.size(); ++i) {
+        static const std::map<char, char> escapes = {{'n', '\n'}, {'r', '\r'},  {'t', '\t'},
+                                                     {'"', '"'},  {'\'', '\''}, {'\\', '\\'}};
+        if (text[i] == '\\' && i + 1 < text.size() && escapes.contains(text[i + 1]))
+            out += escapes.at(text[++i]);
+        else
+            out += text[i];
+    }
+    return out;
+}
+
+std::string show(const Tokenizer& tokenizer, const Ids& ids) {
+    std::string out;
+    for (const TokenId id : ids)
+        out += std::to_string(id) + ":" + std::string(tokenizer.name(id)) + " ";
+    return out;
+}
+
+#define COMPARE_IDS(tokenizer, got, expected, text)                                                          \
+    do {                                                                                                     \
+        const Ids got_ = got, expected_ = expected;                                                          \
+        QVERIFY2(got_ == expected_, qPrintable(QString::fromStdString(                                       \
+                                        "text '" + std::string(text) + "'\n  got  " +                        \
+                                        show(tokenizer, got_) + "\n  want " + show(tokenizer, expected_)))); \
+    } while (false)
+
+/// Byte-level BPE as its paper has it: of all neighbours, the pair of the lowest rank is merged, the leftmost
+/// of equals first.
+Ids merge_slowly(const Vocabulary& vocabulary, const std::string& word) {
+    std::vector<std::string> symbols;
+    for (const char c : word)
+        symbols.push_back(byte_level_character(static_cast<uint8_t>(c)));
+    while (true) {
+        size_t best_rank = vocabulary.merges.size(), best = 0;
+        for (size_t i = 0; i + 1 < symbols.size(); ++i) {
+            const auto merge = std::find(vocabulary.merges.begin(), vocabulary.merges.end(),
+                                         symbols[i] + " " + symbols[i + 1]);
+            const size_t rank = merge - vocabulary.merges.begin();
+            if (rank < best_rank) {
+                best_rank = rank;
+                best = i;
+            }
+        }
+        if (best_rank == vocabulary.merges.size())
+            break;
+        symbols[best] += symbols[best + 1];
+        symbols.erase(symbols.begin() + best + 1);
+    }
+    Ids ids;
+    for (const std::string& symbol : symbols)
+        ids.push_back(std::find(vocabulary.tokens.begin(), vocabulary.tokens.end(), symbol) -
+                      vocabulary.tokens.begin());
+    return ids;
+}
+
+/// SentencePiece BPE likewise: the pair whose union has the highest score, the leftmost of equals first.
+Ids merge_pieces_slowly(const Vocabulary& vocabulary, std::vector<std::string> symbols) {
+    const auto find = [&](const std::string& piece) {
+        for (size_t i = 0; i < vocabulary.tokens.size(); ++i)
+            if (vocabulary.kinds[i] == TokenKind::normal && vocabulary.tokens[i] == piece)
+                return static_cast<int>(i);
+        return -1;
+    };
+    while (true) {
+        int best = -1;
+        float best_score = 0;
+        for (size_t i = 0; i + 1 < symbols.size(); ++i) {
+            const int token = find(symbols[i] + symbols[i + 1]);
+            if (token >= 0 && (best < 0 || vocabulary.scores[token] > best_score)) {
+                best = static_cast<int>(i);
+                best_score = vocabulary.scores[token];
+            }
+        }
+        if (best < 0)
+            break;
+        symbols[best] += symbols[best + 1];
+        symbols.erase(symbols.begin() + best + 1);
+    }
+    Ids ids;
+    for (const std::string& symbol : symbols) {
+        const int token = find(symbol);
+        if (token >= 0)
+            ids.push_back(token);
+        else
+            for (const char c : symbol)
+                ids.push_back(3 + static_cast<uint8_t>(c)); // the byte tokens follow <unk>, <s> and </s>
+    }
+    return ids;
+}
+
+GgufWriter small_file() {
+    GgufWriter file;
+    file.string("tokenizer.ggml.model", "gpt2").string("tokenizer.ggml.pre", "gpt-2");
+    file.strings("tokenizer.ggml.tokens", {"a", "b", "ab", "<|im_end|>"});
+    file.i32s("tokenizer.ggml.token_type", {1, 1, 1, 3});
+    file.strings("tokenizer.ggml.merges", {"a b"});
+    file.u32("tokenizer.ggml.bos_token_id", 3).u32("tokenizer.ggml.eos_token_id", 3);
+    return file;
+}
+
+std::shared_ptr<const Tokenizer> read(const GgufWriter& writer) {
+    const std::vector<std::byte> bytes = writer.bytes();
+    return Tokenizer::from_gguf(*GgufFile::parse(bytes, "small.gguf"));
+}
+
+} // namespace
+
+class tst_tokenizer : public QObject {
+    Q_OBJECT
+
+    uint64_t seed_ = std::random_device()();
+
+private slots:
+    void initTestCase() { qInfo("seed %llu", static_cast<unsigned long long>(seed_)); }
+
+    // ---- against independent implementations ----
+
+    void matches_llama_cpp_data() {
+        ORRERY_NEED_TEST_DATA();
+        QTest::addColumn<QString>("name");
+        for (const Model& model : models())
+            QTest::newRow(model.name) << model.name;
+    }
+    void matches_llama_cpp() {
+        QFETCH(QString, name);
+        const auto tokenizer = load(name.toStdString());
+        int cases = 0;
+        for (const auto& line :
+             read_json_lines(data_dir() / "gguf_vocab" / (name.toStdString() + ".jsonl"))) {
+            const std::string text = as_the_tool_read_it(line["text"]);
+            COMPARE_IDS(*tokenizer, tokenizer->encode(text, false, false), line["ids"].get<Ids>(), text);
+            COMPARE_IDS(*tokenizer, tokenizer->encode(text, true, true), line["ids_special"].get<Ids>(),
+                        text);
+            ++cases;
+        }
+        QVERIFY(cases > 0);
+    }
+
+    void merges_like_the_definition() {
+        Random random(seed_);
+        for (int round = 0; round < 200; ++round) {
+            const std::string alphabet = round % 2 ? "ab" : "abcde";
+            const Vocabulary vocabulary = random_byte_vocabulary(random, 1 + below(random, 40), alphabet);
+            const auto tokenizer = make_tokenizer(vocabulary);
+            for (int i = 0; i < 20; ++i) {
+                std::string word(1 + below(random, 40), 'a');
+                for (char& c : word)
+                    c = alphabet[below(random, alphabet.size())];
+                const Ids expected = merge_slowly(vocabulary, word);
+                // Twice, since what the first call learns about a word is used in the second.
+                COMPARE_IDS(*tokenizer, tokenizer->encode(word, false, false), expected, word);
+                COMPARE_IDS(*tokenizer, tokenizer->encode(word, false, false), expected, word);
+            }
+        }
+    }
+
+    void merges_pieces_like_the_definition() {
+        Random random(seed_);
+        const std::vector<std::string> characters = {"a", "b", "é", "字", "▁"};
+        for (int round = 0; round < 200; ++round) {
+            const Vocabulary vocabulary =
+                random_sentencepiece_vocabulary(random, below(random, 40), characters);
+            const auto tokenizer = make_tokenizer(vocabulary);
+            for (int i = 0; i < 20; ++i) {
+                std::string text;
+                std::vector<std::string> symbols = {"▁"};
+                for (size_t n = 1 + below(random, 30); n > 0; --n) {
+                    const size_t pick = below(random, characters.size() + 1);
+                    symbols.push_back(pick == characters.size() ? "z" : characters[pick]); // z has no token
+                    text += symbols.back() == "▁" ? " " : symbols.back();
+                }
+                COMPARE_IDS(*tokenizer, tokenizer->encode(text, false, false),
+                            merge_pieces_slowly(vocabulary, symbols), text);
+            }
+        }
+    }
+
+    // ---- there and back ----
+
+    void gives_valid_text_back_data() { matches_llama_cpp_data(); }
+    void gives_valid_text_back() {
+        QFETCH(QString, name);
+        const auto tokenizer = load(name.toStdString());
+        // A few control characters and bytes of rare planes have no token in some vocabularies; these are
+        // lost.
+        const auto has_token = [&](char c) {
+            return name == "llama-spm" || tokenizer->find(byte_level_character(static_cast<uint8_t>(c)));
+        };
+        Random random(seed_);
+        int whole = 0;
+        for (int i = 0; i < 300; ++i) {
+            const std::string text = random_text(random, below(random, 200));
+            const bool all = std::all_of(text.begin(), text.end(), has_token);
+            whole += all;
+            for (const bool parse_special : {false, true}) {
+                const Ids ids = tokenizer->encode(text, parse_special, false);
+                if (all)
+                    QCOMPARE(tokenizer->decode(ids, true), text);
+                std::string expected, bytes;
+                std::copy_if(text.begin(), text.end(), std::back_inserter(expected), has_token);
+                for (const TokenId id : ids)
+                    bytes += tokenizer->bytes(id, true);
+                if (tokenizer->strips_leading_space() && !text.empty())
+                    expected.insert(0, " ");
+                QCOMPARE(QByteArray::fromStdString(bytes), QByteArray::fromStdString(expected));
+            }
+        }
+        QVERIFY(whole > 20);
+    }
+
+    void keeps_every_byte() {
+        Random random(seed_);
+        Vocabulary vocabulary = random_byte_vocabulary(random, 300, "abcdefg \xE4\xBD\xA0\xFF\x80");
+        for (const char* pre :
+             {"gpt-2", "smollm", "llama-bpe", "deepseek-llm", "falcon", "gpt-4o", "no such name"}) {
+            vocabulary.pre_tokenizer = pre;
+            const auto tokenizer = make_tokenizer(vocabulary);
+            for (int i = 0; i < 200; ++i) {
+                std::string text = random_text(random, below(random, 60));
+                for (size_t n = below(random, 8); n > 0; --n)
+                    text.insert(below(random, text.size() + 1), random_bytes(random, 1 + below(random, 3)));
+                std::string back;
+                for (const TokenId token : tokenizer->encode(text, true, false))
+                    back += tokenizer->bytes(token, true);
+                QCOMPARE(QByteArray::fromStdString(back), QByteArray::fromStdString(text));
+            }
+        }
+        Vocabulary pieces = random_sentencepiece_vocabulary(random, 50, {"a", "b", "é", "▁"});
+        const auto tokenizer = make_tokenizer(pieces);
+        for (int i = 0; i < 500; ++i) {
+            const std::string text = random_bytes(random, 1 + below(random, 40));
+            std::string back;
+            for (const TokenId token : tokenizer->encode(text, false, false))
+                back += tokenizer->bytes(token, true);
+            QCOMPARE(QByteArray::fromStdString(back), QByteArray::fromStdString(" " + text));
+        }
+    }
+
+    /// A line without spaces is one word; its cost is counted, not timed.
+    void long_words_take_linear_work() {
+        Random random(seed_);
+        Vocabulary vocabulary = byte_vocabulary();
+        std::string run = "a";
+        for (int i = 0; i < 10; ++i, run += run) // aa, aaaa, …
+            add_merge(vocabulary, run, run);
+        const BytePairEncoder nested(vocabulary);
+        const Vocabulary merges = random_byte_vocabulary(random, 500, "abcdef");
+        const BytePairEncoder mixed(merges);
+        std::string noise(1 << 20, 'a');
+        for (char& c : noise)
+            c = "abcdef"[below(random, 6)];
+        for (const auto& [encoder, word] : {std::pair(&nested, std::string(1 << 20, 'a')), {&mixed, noise}}) {
+            Ids ids;
+            BytePairEncoder::Scratch scratch;
+            encoder->encode(word, ids, scratch);
+            QVERIFY(ids.size() < word.size());
+            // At first each neighbour is pushed once, then each of fewer than n merges pushes two; what is
+            // pushed is popped.
+            QVERIFY2(scratch.queue_operations <= 6 * word.size(),
+                     qPrintable(QString::number(scratch.queue_operations)));
+        }
+        const auto tokenizer = make_tokenizer(vocabulary);
+        QCOMPARE(tokenizer->decode(tokenizer->encode(std::string(1 << 20, 'a'), true, false), true).size(),
+                 size_t{1} << 20);
+    }
+
+    // ---- special tokens ----
+
+    void untrusted_names_stay_text_data() { matches_llama_cpp_data(); }
+    void untrusted_names_stay_text() {
+        QFETCH(QString, name);
+        const auto tokenizer = load(name.toStdString());
+        std::vector<TokenId> control;
+        std::string all;
+        for (TokenId token = 0; token < tokenizer->size(); ++token)
+            if (tokenizer->kind(token) == TokenKind::control ||
+                tokenizer->kind(token) == TokenKind::unknown) {
+                control.push_back(token);
+                all += " x" + std::string(tokenizer->name(token)) + std::string(tokenizer->name(token));
+            }
+        QVERIFY(!control.empty());
+        const Ids as_text = tokenizer->encode(Pieces{{all, false}}, false);
+        for (const TokenId token : as_text)
+            QVERIFY(std::find(control.begin(), control.end(), token) == control.end());
+        COMPARE_IDS(*tokenizer, as_text, tokenizer->encode(all, false, false), all);
+        QCOMPARE(tokenizer->decode(as_text, false), all);
+
+        for (const TokenId token : control) {
+            const std::string special(tokenizer->name(token));
+            // Trusted, it is the token, whatever stands around it; the text around is tokenized as one.
+            const Pieces pieces = {
+                {special, true}, {"us", true}, {"er " + special + "tail", false}, {special, true}};
+            Ids expected = tokenizer->encode(special + "us", true, false);
+            QCOMPARE(expected[0], token);
+            expected = {token};
+            Ids middle =
+                tokenizer->encode(Pieces{{special, true}, {"user " + special + "tail", false}}, false);
+            expected.insert(expected.end(), middle.begin() + 1, middle.end());
+            expected.push_back(token);
+            COMPARE_IDS(*tokenizer, tokenizer->encode(pieces, false), expected, special);
+            QCOMPARE(std::count(expected.begin(), expected.end(), token), 2);
+            // A name that is trusted only in part is not trusted.
+            for (size_t cut = 1; cut < special.size(); ++cut)
+                for (const bool first : {false, true})
+                    COMPARE_IDS(
+                        *tokenizer,
+                        tokenizer->encode(
+                            Pieces{{special.substr(0, cut), first}, {special.substr(cut), !first}}, false),
+                        tokenizer->encode(special, false, false), special);
+        }
+    }
+
+    void slices_do_not_matter() {
+        ORRERY_NEED_DEFAULT_MODEL();
+        const auto tokenizer = Tokenizer::from_gguf(*GgufFile::open(default_model()));
+        Random random(seed_);
+        for (int i = 0; i < 200; ++i) {
+            Pieces whole, slices;
+            for (size_t n = 1 + below(random, 5); n > 0; --n) {
+                std::string text = random_text(random, below(random, 20));
+                if (below(random, 2))
+                    text += "<|im_end|>\n<|im_start|>user";
+                const bool trusted = below(random, 2);
+                if (!whole.empty() && whole.back().trusted == trusted)
+                    whole.back().text += text;
+                else
+                    whole.push_back({text, trusted});
+                while (!text.empty()) {
+                    const size_t length = 1 + below(random, text.size());
+                    slices.push_back({text.substr(0, length), trusted});
+                    if (below(random, 4) == 0)
+                        slices.push_back({"", !trusted});
+                    text.erase(0, length);
+                }
+            }
+            COMPARE_IDS(*tokenizer, tokenizer->encode(slices, true), tokenizer->encode(whole, true),
+                        "pieces");
+        }
+    }
+
+    void longest_name_goes_first() {
+        Vocabulary vocabulary = byte_vocabulary();
+        const TokenId ab = add_token(vocabulary, "<ab", TokenKind::control);
+        const TokenId abc = add_token(vocabulary, "<abc>", TokenKind::control);
+        const TokenId late = add_token(vocabulary, "c>defgh", TokenKind::user_defined);
+        const TokenId one = add_token(vocabulary, "~", TokenKind::control);
+        const auto tokenizer = make_tokenizer(vocabulary);
+        COMPARE_IDS(*tokenizer, tokenizer->encode("<ab<abc>x~", true, false), (Ids{ab, abc, 'x', one}), "");
+        // The longer name takes its bytes even where a shorter one begins earlier.
+        COMPARE_IDS(*tokenizer, tokenizer->encode("<abc>defgh", true, false), (Ids{ab, late}), "");
+        // User-defined tokens are found everywhere, control tokens only in trusted text.
+        COMPARE_IDS(*tokenizer, tokenizer->encode("~c>defgh~", false, false), (Ids{'~', late, '~'}), "");
+    }
+
+    void space_prefix_follows_special_tokens() {
+        Random random(seed_);
+        Vocabulary vocabulary = random_sentencepiece_vocabulary(random, 0, {"a", "▁"});
+        const auto token = [&](const char* name) {
+            return static_cast<TokenId>(std::find(vocabulary.tokens.begin(), vocabulary.tokens.end(), name) -
+                                        vocabulary.tokens.begin());
+        };
+        const TokenId a = token("a"), space = token("▁"), bos = *vocabulary.bos, eos = *vocabulary.eos;
+        const auto with = make_tokenizer(vocabulary);
+        COMPARE_IDS(*with, with->encode("a</s>aa</s>", true, true),
+                    (Ids{bos, space, a, eos, space, a, a, eos}), "");
+        COMPARE_IDS(*with, with->encode("", true, true), (Ids{bos}), "");
+        QCOMPARE(with->decode({bos, space, a, eos, space, a}, false), "a a");
+        QCOMPARE(with->decode({bos, space, a}, true), "<s> a");
+        vocabulary.add_space_prefix = false;
+        vocabulary.add_bos = false;
+        vocabulary.add_eos = true;
+        const auto without = make_tokenizer(vocabulary);
+        COMPARE_IDS(*without, without->encode("a</s> a", true, true), (Ids{a, eos, space, a, eos}), "");
+        QCOMPARE(without->decode({space, a}, false), " a");
+    }
+
+    void knows_the_ends_of_an_answer() {
+        Vocabulary vocabulary = byte_vocabulary();
+        vocabulary.eos = add_token(vocabulary, "<my end>", TokenKind::normal);
+        const TokenId turn = add_token(vocabulary, "<|im_end|>", TokenKind::control);
+        add_token(vocabulary, "<|endoftext|>", TokenKind::normal); // not a token of its own: ordinary text
+        QCOMPARE(make_tokenizer(vocabulary)->end_tokens(), (Ids{*vocabulary.eos, turn}));
+
+        // Marked as user-defined, any text could end the answer; it is a control token all the same.
+        const TokenId user = add_token(vocabulary, "<|eot_id|>", TokenKind::user_defined);
+        const auto tokenizer = make_tokenizer(vocabulary);
+        QCOMPARE(tokenizer->end_tokens(), (Ids{*vocabulary.eos, turn, user}));
+        QVERIFY(tokenizer->kind(user) == TokenKind::control);
+        const Ids plain = tokenizer->encode("<|eot_id|>", false, false);
+        QVERIFY(std::find(plain.begin(), plain.end(), user) == plain.end());
+
+        Vocabulary harmony = byte_vocabulary();
+        const TokenId end = add_token(harmony, "<|end|>", TokenKind::control);
+        QCOMPARE(make_tokenizer(harmony)->end_tokens(), Ids{end});
+        const TokenId back = add_token(harmony, "<|return|>", TokenKind::control);
+        const TokenId call = add_token(harmony, "<|call|>", TokenKind::control);
+        QCOMPARE(make_tokenizer(harmony)->end_tokens(), (Ids{back, call}));
+    }
+
+    // ---- files that are wrong ----
+
+    void reads_the_fields_of_a_file() {
+        const auto tokenizer = read(small_file());
+        COMPARE_IDS(*tokenizer, tokenizer->encode("ab<|im_end|>", true, true), (Ids{2, 3}), "");
+        QVERIFY(!tokenizer->adds_bos());
+        QVERIFY(read(small_file().boolean("tokenizer.ggml.add_bos_token", true))->adds_bos());
+        GgufWriter llama3 = small_file();
+        llama3.drop("tokenizer.ggml.pre").string("tokenizer.ggml.pre", "llama-bpe");
+        QVERIFY(read(llama3)->adds_bos());
+        QVERIFY(!read(llama3.boolean("tokenizer.ggml.add_bos_token", false))->adds_bos());
+        // How some converters say that there is none.
+        GgufWriter none = small_file();
+        QVERIFY(!read(none.drop("tokenizer.ggml.bos_token_id").u32("tokenizer.ggml.bos_token_id", UINT32_MAX))
+                     ->bos());
+    }
+
+    void refuses_a_wrong_file_data() {
+        QTest::addColumn<QString>("drop");
+        QTest::addColumn<int>("replacement");
+        QTest::addColumn<QString>("says");
+        const QString g = "tokenizer.ggml.";
+        QTest::newRow("no model") << g + "model" << 0 << "'tokenizer.ggml.model'";
+        QTest::newRow("unknown model") << g + "model" << 1 << "'bert'";
+        QTest::newRow("model is a number") << g + "model" << 2 << "'tokenizer.ggml.model'";
+        QTest::newRow("no tokens") << g + "tokens" << 0 << "no tokens";
+        QTest::newRow("empty tokens") << g + "tokens" << 3 << "no tokens";
+        QTest::newRow("fewer tokens") << g + "tokens" << 4 << "";
+        QTest::newRow("no merges") << g + "merges" << 0 << "'tokenizer.ggml.merges'";
+        QTest::newRow("fewer types") << g + "token_type" << 5 << "types for 1";
+        QTest::newRow("unknown type") << g + "token_type" << 6 << "the type 99";
+        QTest::newRow("bos out of range")
+            << g + "bos_token_id" << 7 << "is 4, but the vocabulary has 4 tokens";
+        QTest::newRow("eos out of range") << g + "eos_token_id" << 8 << "is -2, but";
+    }
+    void refuses_a_wrong_file() {
+        QFETCH(QString, drop);
+        QFETCH(int, replacement);
+        QFETCH(QString, says);
+        const std::string key = drop.toStdString();
+        GgufWriter file = small_file();
+        file.drop(key);
+        switch (replacement) {
+        case 1:
+            file.string(key, "bert");
+            break;
+        case 2:
+            file.u32(key, 1);
+            break;
+        case 3:
+            file.strings(key, {});
+            break;
+        case 4:
+            file.strings(key, {"a"});
+            break;
+        case 5:
+            file.i32s(key, {1});
+            break;
+        case 6:
+            file.i32s(key, {1, 1, 1, 99});
+            break;
+        case 7:
+            file.u32(key, 4);
+            break;
+        case 8:
+            file.i32(key, -2);
+            break;
+        default:
+            break;
+        }
+        try {
+            read(file);
+            QFAIL("it was read");
+        } catch (const Error& error) {
+            const QString text = error.what();
+            QVERIFY2(text.contains(says) && text.startsWith("small.gguf"), error.what());
+        }
+    }
+
+    void refuses_wrong_scores() {
+        Random random(seed_);
+        Vocabulary vocabulary = random_sentencepiece_vocabulary(random, 10, {"a", "b"});
+        vocabulary.scores.pop_back();
+        QVERIFY_EXCEPTION_THROWN(make_tokenizer(vocabulary), Error);
+        vocabulary.scores.push_back(std::numeric_limits<float>::quiet_NaN());
+        QVERIFY_EXCEPTION_THROWN(make_tokenizer(vocabulary), Error);
+        vocabulary.scores.back() = -std::numeric_limits<float>::infinity();
+        make_tokenizer(vocabulary);
+    }
+
+    void bears_what_can_do_no_harm() {
+        Vocabulary vocabulary;
+        for (const char* name : {"a", "b", "ab", "ab", "", "b", "\xFF\xFE", "字"})
+            add_token(vocabulary, name, TokenKind::normal);
+        vocabulary.merges = {"", " ", "a", "a b", "b a", "zz a", "a b", "a  b", " a b"};
+        const auto tokenizer = make_tokenizer(vocabulary);
+        COMPARE_IDS(*tokenizer, tokenizer->encode("abba", true, true), (Ids{2, 1, 0}),
+                    "");                                                            // the first of equals
+        COMPARE_IDS(*tokenizer, tokenizer->encode("xyz字", true, true), Ids{}, ""); // no token, no unknown
+        QCOMPARE(tokenizer->decode({2, 3, 4, 5, 7, 6}, true), "ababb字\uFFFD\uFFFD");
+        // Ids that are none.
+        QCOMPARE(tokenizer->decode({-1, 8, INT32_MAX, INT32_MIN, 0}, true), "a");
+        QCOMPARE(tokenizer->name(-1), std::string_view());
+        QVERIFY(tokenizer->kind(1000) == TokenKind::unknown);
+
+        // Text never becomes the token of unknown text where that is really another kind of token.
+        vocabulary.unknown = add_token(vocabulary, "<|endoftext|>", TokenKind::control);
+        QCOMPARE(make_tokenizer(vocabulary)->encode("axa", true, true), (Ids{0, 0}));
+        vocabulary.model = TokenizerModel::sentencepiece;
+        vocabulary.scores.assign(vocabulary.tokens.size(), 0);
+        QCOMPARE(make_tokenizer(vocabulary)->encode("axa", true, true), (Ids{0, 0}));
+        vocabulary.kinds.back() = TokenKind::unknown;
+        QCOMPARE(make_tokenizer(vocabulary)->encode("axa", true, true), (Ids{0, *vocabulary.unknown, 0}));
+    }
+};
+
+QTEST_GUILESS_MAIN(tst_tokenizer)
+#include "tst_tokenizer.moc"
