@@ -143,6 +143,11 @@ GgufWriter& GgufWriter::drop(std::string_view key) {
 
 GgufWriter& GgufWriter::drop_tensor(std::string_view name) {
     std::erase_if(tensors_, [&](const Tensor& tensor) { return tensor.name == name; });
+    uint64_t end = 0;
+    for (Tensor& tensor : tensors_) {
+        tensor.offset = end;
+        end = (end + tensor.bytes.size() + alignment - 1) / alignment * alignment;
+    }
     return *this;
 }
 

@@ -53,7 +53,7 @@ public:
 
     /// Removes all fields of this key.
     GgufWriter& drop(std::string_view key);
-    /// Removes a tensor.
+    /// Removes a tensor and closes the gap.
     GgufWriter& drop_tensor(std::string_view name);
 
     // What the file will say instead of the truth.

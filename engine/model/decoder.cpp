@@ -1,0 +1,401 @@
+#include "engine/model/decoder.h"
+
+#include "engine/model/gguf.h"
+#include "engine/model/rope_table.h"
+#include "engine/model/wording.h"
+#include "engine/platform/paths.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace orrery {
+
+using kernels::Backend;
+using kernels::Buffer;
+using kernels::Prologue;
+using kernels::Weight;
+using kernels::WeightPart;
+
+namespace {
+
+struct Layer {
+    Buffer attention_norm; ///< [hidden]
+    Weight qkv;            ///< query, key and value rows of all heads, [.., hidden]
+    Buffer qkv_bias;       ///< or none
+    Weight attention_out;  ///< [hidden, heads · value_length]
+    Buffer attention_out_bias;
+    Buffer feed_forward_norm;
+    Weight gate_up; ///< [2 · feed_forward, hidden]
+    Buffer gate_up_bias;
+    Weight down; ///< [hidden, feed_forward]
+    Buffer down_bias;
+};
+
+/// Scratch memory of a pass.
+struct Scratch {
+    int max_rows = 0;
+    int max_outputs = 0;
+    int max_positions = 0;
+    Buffer x;         ///< the residual stream, [rows, hidden]
+    Buffer qkv;       ///< [rows, (heads + kv_heads) · key_length + kv_heads · value_length]
+    Buffer attention; ///< [rows, heads · value_length]
+    Buffer gate_up;   ///< [rows, 2 · feed_forward]
+    Buffer outputs;   ///< [outputs, hidden]
+    Buffer logits;    ///< [outputs, vocab]
+    Buffer rope;      ///< [positions, dimensions / 2, 2]
+};
+
+/// Tensors that files of some converters hold and nobody reads: rotations that are computed here.
+bool may_be_left(std::string_view name) {
+    return name == "rope_freqs.weight" || name.ends_with(".attn_rot_embd.weight") ||
+           name == "rope_factors_long.weight" || name == "rope_factors_short.weight";
+}
+
+} // namespace
+
+struct Decoder::Impl {
+    std::shared_ptr<const GgufFile> file;
+    ModelConfig config;
+    Backend& backend;
+
+    // Everything on the device, for the end.
+    std::vector<Weight> weights;
+    std::vector<Buffer> constants;
+    size_t bytes_per_pass = 0;
+
+    Weight embedding;
+    std::vector<Layer> layers;
+    Buffer output_norm;
+    Weight output;
+    Scratch scratch;
+    int output_rows = 0; ///< of the last pass
+
+    Impl(std::shared_ptr<const GgufFile> model_file, const ModelConfig& model_config, Backend& device)
+        : file(std::move(model_file)), config(model_config), backend(device) {}
+
+    ~Impl() {
+        release_scratch();
+        for (const Weight weight : weights)
+            backend.release(weight);
+        for (const Buffer buffer : constants)
+            backend.release(buffer);
+    }
+
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
+
+    void release_scratch() {
+        for (const Buffer buffer : {scratch.x, scratch.qkv, scratch.attention, scratch.gate_up,
+                                    scratch.outputs, scratch.logits, scratch.rope})
+            if (buffer)
+                backend.release(buffer);
+        scratch = {};
+    }
+
+    int64_t query_rows() const { return int64_t{config.heads} * config.key_length; }
+    int64_t key_rows() const { return int64_t{config.kv_heads} * config.key_length; }
+    int64_t value_rows() const { return int64_t{config.kv_heads} * config.value_length; }
+    int64_t attention_columns() const { return int64_t{config.heads} * config.value_length; }
+
+    [[noreturn]] void fail(const std::string& sentence) const {
+        throw Error(platform::to_utf8(file->path()) + ": " + sentence);
+    }
+};
+
+namespace {
+
+/// Takes tensors from the file to the device one after the other, and keeps account of them.
+class Loader {
+public:
+    Loader(const GgufFile& file, Backend& backend, const Decoder::Progress& progress,
+           const std::atomic<bool>* cancel)
+        : file_(file), backend_(backend), progress_(progress), cancel_(cancel) {
+        for (const GgufTensor& tensor : file.tensors())
+            total_ += tensor.bytes.size();
+    }
+
+    /// The tensor's rows as a part of a weight, [rows, columns].
+    WeightPart part(const std::string& name, int64_t rows, int64_t columns) {
+        const GgufTensor& tensor = need(name, {rows, columns});
+        return {tensor.type, rows, columns, tensor.bytes.data()};
+    }
+
+    Weight weight(std::span<const WeightPart> parts, std::vector<Weight>& all) {
+        check_cancelled();
+        const Weight weight = backend_.load_weight(parts);
+        all.push_back(weight);
+        size_t bytes = 0;
+        for (const WeightPart& part : parts)
+            bytes += static_cast<size_t>(part.rows) *
+                     kernels::row_bytes(part.type, static_cast<size_t>(part.columns));
+        report(bytes);
+        return weight;
+    }
+
+    /// A vector as float32 on the device; vectors that are stacked may each be missing and are zero then.
+    /// None where all of them are.
+    struct VectorPart {
+        std::string name;
+        int64_t size = 0;
+        bool optional = false;
+    };
+    Buffer vector(std::initializer_list<VectorPart> parts, std::vector<Buffer>& all) {
+        check_cancelled();
+        std::vector<float> values;
+        bool any = false;
+        size_t bytes = 0;
+        for (const VectorPart& part : parts) {
+            const size_t begin = values.size();
+            values.resize(begin + static_cast<size_t>(part.size));
+            if (part.optional && !file_.find_tensor(part.name))
+                continue;
+            const GgufTensor& tensor = need(part.name, {part.size});
+            kernels::decode(tensor.type, tensor.bytes.data(), values.data() + begin,
+                            static_cast<size_t>(part.size));
+            bytes += tensor.bytes.size();
+            any = true;
+        }
+        if (!any)
+            return {};
+        const Buffer buffer = backend_.allocate(values.size() * sizeof(float));
+        all.push_back(buffer);
+        backend_.upload(buffer, 0, std::as_bytes(std::span<const float>(values)));
+        report(bytes);
+        return buffer;
+    }
+
+    /// Once all has been taken: a tensor that is left would be a part of the model that was not computed.
+    void check_nothing_left() const {
+        for (const GgufTensor& tensor : file_.tensors())
+            if (!used_.contains(tensor.name) && !may_be_left(tensor.name))
+                fail("the tensor '" + tensor.name + "' belongs to no part of a model of this architecture.");
+    }
+
+    bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
+
+private:
+    [[noreturn]] void fail(const std::string& sentence) const {
+        throw Error(platform::to_utf8(file_.path()) + ": " + sentence);
+    }
+
+    const GgufTensor& need(const std::string& name, const std::vector<int64_t>& shape) {
+        const GgufTensor* tensor = file_.find_tensor(name);
+        if (!tensor)
+            fail("the tensor '" + name + "' is missing.");
+        if (tensor->shape != shape)
+            fail("the tensor '" + name + "' has the shape " + shape_text(tensor->shape) + "; " +
+                 shape_text(shape) + " is needed.");
+        used_.insert(tensor->name);
+        file_.prefetch(*tensor);
+        return *tensor;
+    }
+
+    void check_cancelled() const {
+        if (cancel_ && *cancel_)
+            throw Cancelled("Loading " + platform::to_utf8(file_.path()) + " was cancelled.");
+    }
+
+    void report(size_t bytes) {
+        done_ += bytes;
+        if (progress_)
+            progress_(done_, total_);
+    }
+
+    const GgufFile& file_;
+    Backend& backend_;
+    const Decoder::Progress& progress_;
+    const std::atomic<bool>* cancel_;
+    size_t done_ = 0;
+    size_t total_ = 0;
+    std::set<std::string_view> used_;
+};
+
+} // namespace
+
+Decoder::Decoder(std::shared_ptr<const GgufFile> file, const ModelConfig& config, Backend& backend,
+                 const Progress& progress, const std::atomic<bool>* cancel)
+    : impl_(std::make_unique<Impl>(std::move(file), config, backend)) {
+    Impl& m = *impl_;
+    const ModelConfig& c = m.config;
+    Loader loader(*m.file, backend, progress, cancel);
+    const auto weight = [&](std::initializer_list<WeightPart> parts) {
+        return loader.weight(std::span(parts.begin(), parts.size()), m.weights);
+    };
+    const auto vector = [&](std::initializer_list<Loader::VectorPart> parts) {
+        return loader.vector(parts, m.constants);
+    };
+
+    m.embedding = weight({loader.part("token_embd.weight", c.vocab, c.hidden)});
+    for (int i = 0; i < c.layers; ++i) {
+        const std::string at = "blk." + std::to_string(i) + ".";
+        Layer layer;
+        layer.attention_norm = vector({{at + "attn_norm.weight", c.hidden}});
+        layer.qkv = weight({loader.part(at + "attn_q.weight", m.query_rows(), c.hidden),
+                            loader.part(at + "attn_k.weight", m.key_rows(), c.hidden),
+                            loader.part(at + "attn_v.weight", m.value_rows(), c.hidden)});
+        layer.qkv_bias = vector({{at + "attn_q.bias", m.query_rows(), true},
+                                 {at + "attn_k.bias", m.key_rows(), true},
+                                 {at + "attn_v.bias", m.value_rows(), true}});
+        layer.attention_out =
+            weight({loader.part(at + "attn_output.weight", c.hidden, m.attention_columns())});
+        layer.attention_out_bias = vector({{at + "attn_output.bias", c.hidden, true}});
+        layer.feed_forward_norm = vector({{at + "ffn_norm.weight", c.hidden}});
+        layer.gate_up = weight({loader.part(at + "ffn_gate.weight", c.feed_forward, c.hidden),
+                                loader.part(at + "ffn_up.weight", c.feed_forward, c.hidden)});
+        layer.gate_up_bias = vector(
+            {{at + "ffn_gate.bias", c.feed_forward, true}, {at + "ffn_up.bias", c.feed_forward, true}});
+        layer.down = weight({loader.part(at + "ffn_down.weight", c.hidden, c.feed_forward)});
+        layer.down_bias = vector({{at + "ffn_down.bias", c.hidden, true}});
+        m.layers.push_back(layer);
+    }
+    m.output_norm = vector({{"output_norm.weight", c.hidden}});
+    // Without a matrix of its own, the embedding serves as the output (Press & Wolf 2017).
+    m.output =
+        loader.has("output.weight") ? weight({loader.part("output.weight", c.vocab, c.hidden)}) : m.embedding;
+    loader.check_nothing_left();
+
+    for (const Weight each : m.weights)
+        if (each.id != m.embedding.id)
+            m.bytes_per_pass += backend.weight_bytes(each);
+    if (m.output.id == m.embedding.id)
+        m.bytes_per_pass += backend.weight_bytes(m.embedding);
+}
+
+Decoder::~Decoder() = default;
+
+void Decoder::reserve(int max_rows, int max_outputs, int max_positions) {
+    Impl& m = *impl_;
+    const ModelConfig& c = m.config;
+    Scratch& s = m.scratch;
+    if (max_rows <= s.max_rows && max_outputs <= s.max_outputs && max_positions <= s.max_positions)
+        return;
+    const int rows = std::max(max_rows, s.max_rows);
+    const int outputs = std::max(max_outputs, s.max_outputs);
+    const int positions = std::max(max_positions, s.max_positions);
+    // The old memory first: both together may not fit.
+    m.backend.synchronize();
+    m.release_scratch();
+
+    const auto floats = [&](int64_t count, int64_t width) {
+        return m.backend.allocate(static_cast<size_t>(count) * static_cast<size_t>(width) * sizeof(float));
+    };
+    s.x = floats(rows, c.hidden);
+    s.qkv = floats(rows, m.query_rows() + m.key_rows() + m.value_rows());
+    s.attention = floats(rows, m.attention_columns());
+    s.gate_up = floats(rows, int64_t{2} * c.feed_forward);
+    s.outputs = floats(outputs, c.hidden);
+    s.logits = floats(outputs, c.vocab);
+    if (c.rope.dimensions > 0) {
+        const std::vector<float> table = rope_table(c.rope, positions);
+        s.rope = floats(positions, c.rope.dimensions);
+        m.backend.upload(s.rope, 0, std::as_bytes(std::span<const float>(table)));
+    }
+    s.max_rows = rows;
+    s.max_outputs = outputs;
+    s.max_positions = positions;
+}
+
+void Decoder::forward(const kernels::ForwardBatch& batch, kernels::KvCache cache) {
+    Impl& m = *impl_;
+    const ModelConfig& c = m.config;
+    const Scratch& s = m.scratch;
+    const int rows = static_cast<int>(batch.ids.size());
+    if (rows > s.max_rows || static_cast<int>(batch.output_rows.size()) > s.max_outputs)
+        m.fail("a pass of " + std::to_string(rows) + " rows and " + std::to_string(batch.output_rows.size()) +
+               " outputs was asked for; memory is set up for " + std::to_string(s.max_rows) + " and " +
+               std::to_string(s.max_outputs) + ".");
+    for (const int32_t id : batch.ids)
+        if (id < 0 || id >= c.vocab)
+            m.fail("the token " + std::to_string(id) + " is not in the vocabulary of " +
+                   std::to_string(c.vocab) + ".");
+    for (const int32_t position : batch.positions)
+        if (position < 0 || position >= s.max_positions)
+            m.fail("a token at position " + std::to_string(position) +
+                   " was asked for; memory is set up for " + std::to_string(s.max_positions) + " positions.");
+    m.output_rows = static_cast<int>(batch.output_rows.size());
+
+    Backend& device = m.backend;
+    device.begin(batch);
+    device.embed({.table = m.embedding, .out = s.x});
+    for (int i = 0; i < c.layers; ++i) {
+        const Layer& layer = m.layers[static_cast<size_t>(i)];
+        device.linear({.x = s.x,
+                       .weight = layer.qkv,
+                       .out = s.qkv,
+                       .rows = rows,
+                       .prologue = Prologue::rms_norm,
+                       .norm = layer.attention_norm,
+                       .eps = c.norm_eps,
+                       .bias = layer.qkv_bias});
+        device.rope_store({.qkv = s.qkv,
+                           .cache = cache,
+                           .layer = i,
+                           .heads = c.heads,
+                           .rope = s.rope,
+                           .dimensions = c.rope.dimensions,
+                           .style = c.rope.style});
+        device.attention({.qkv = s.qkv,
+                          .cache = cache,
+                          .layer = i,
+                          .heads = c.heads,
+                          .scale = 1.0f / std::sqrt(static_cast<float>(c.key_length)),
+                          .out = s.attention});
+        device.linear({.x = s.attention,
+                       .weight = layer.attention_out,
+                       .out = s.x,
+                       .rows = rows,
+                       .norm = {},
+                       .bias = layer.attention_out_bias,
+                       .accumulate = true});
+        device.linear({.x = s.x,
+                       .weight = layer.gate_up,
+                       .out = s.gate_up,
+                       .rows = rows,
+                       .prologue = Prologue::rms_norm,
+                       .norm = layer.feed_forward_norm,
+                       .eps = c.norm_eps,
+                       .bias = layer.gate_up_bias});
+        device.linear({.x = s.gate_up,
+                       .weight = layer.down,
+                       .out = s.x,
+                       .rows = rows,
+                       .prologue = Prologue::silu_gate,
+                       .norm = {},
+                       .bias = layer.down_bias,
+                       .accumulate = true});
+    }
+    if (m.output_rows == 0)
+        return;
+    device.gather({.x = s.x, .out = s.outputs, .columns = c.hidden});
+    device.linear({.x = s.outputs,
+                   .weight = m.output,
+                   .out = s.logits,
+                   .rows = m.output_rows,
+                   .prologue = Prologue::rms_norm,
+                   .norm = m.output_norm,
+                   .eps = c.norm_eps,
+                   .bias = {}});
+}
+
+void Decoder::read_logits(std::span<float> logits) {
+    Impl& m = *impl_;
+    if (logits.size() != static_cast<size_t>(m.output_rows) * static_cast<size_t>(m.config.vocab))
+        m.fail(grouped(logits.size()) + " logits were asked for; the last pass made " +
+               std::to_string(m.output_rows) + " rows of " + std::to_string(m.config.vocab) + ".");
+    if (logits.empty())
+        m.backend.synchronize();
+    else
+        m.backend.download(m.scratch.logits, 0, std::as_writable_bytes(logits));
+}
+
+const ModelConfig& Decoder::config() const {
+    return impl_->config;
+}
+
+size_t Decoder::weight_bytes() const {
+    return impl_->bytes_per_pass;
+}
+
+} // namespace orrery
