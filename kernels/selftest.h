@@ -1,0 +1,40 @@
+// Holds a back end against the reference on random shapes: law 9 (a faster kernel is near the truth) and
+// law 1 (a row's result does not depend on the rows beside it, bit for bit).
+//
+// Shapes are chosen to be awkward: widths that are no multiple of any vector, 1 to 70 rows, one to several
+// query heads per key head, sequences that cross block borders and come whole, in pieces, and several in a
+// batch, blocks scattered over the cache. Every weight format and every kind of cache has its turn.
+#pragma once
+
+#include "kernels/backend.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace orrery::kernels {
+
+struct SelftestOptions {
+    uint32_t seed = 1;
+    int repeats = 2;           ///< random shapes per operation and format
+    bool long_contexts = true; ///< also sequences of some hundred tokens
+};
+
+struct SelftestResult {
+    std::string operation; ///< such as "linear Q4_1", or "linear Q4_1, rows alone" for law 1
+    std::string shape;
+    /// Against the reference: the largest difference of one element, in units of what the element would
+    /// measure if the terms of its sum had random signs. For law 1: how many elements have other bits.
+    double error = 0.0;
+    double bound = 0.0; ///< what the formats allow; 0 for law 1
+    bool passed = false;
+    std::string note; ///< the sentence of an error that the back end threw, or empty
+};
+
+/// Runs everything; `progress` sees each result as soon as it is there. An operation that throws is a result
+/// that has not passed.
+std::vector<SelftestResult> run_selftest(Backend& device, const SelftestOptions& options,
+                                         const std::function<void(const SelftestResult&)>& progress = {});
+
+} // namespace orrery::kernels
