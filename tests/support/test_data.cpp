@@ -13,7 +13,7 @@ namespace orrery::test {
 fs::path data_dir() {
     if (const char* dir = std::getenv("ORRERY_TEST_DATA"))
         return fs::is_directory(dir) ? fs::path(dir) : fs::path();
-    const fs::path beside = fs::path(__FILE__).parent_path() / "../../../shared/data";
+    const fs::path beside = fs::path(ORRERY_SOURCE_DIR) / "../shared/data";
     return fs::is_directory(beside) ? fs::weakly_canonical(beside) : fs::path();
 }
 
