@@ -1,17 +1,74 @@
-// The program with the window.
+// The program with the window: orrery [MODEL] [--backend …] [--threads N].
+#include "kernels/error.h"
 #include "ui/main_window.h"
-#include "ui/theme.h"
+#include "ui/models/recent_models.h"
+#include "ui/workbench.h"
 
 #include <QApplication>
+#include <QCommandLineParser>
+#include <QElapsedTimer>
+#include <QFileInfo>
+
+#include <spdlog/spdlog.h>
+
+namespace {
+
+QString words(const char* text) {
+    return QCoreApplication::translate("CommandLine", text);
+}
+
+} // namespace
 
 int main(int argc, char** argv) {
+    QElapsedTimer sinceStart;
+    sinceStart.start();
     QApplication app(argc, argv);
     QApplication::setOrganizationName(QStringLiteral("orrery"));
     QApplication::setApplicationName(QStringLiteral("orrery"));
-    orrery::ui::theme::apply(app, orrery::ui::theme::Choice::System);
+    QApplication::setApplicationDisplayName(QStringLiteral("Orrery"));
+    QApplication::setApplicationVersion(QStringLiteral(ORRERY_VERSION));
+    QApplication::setDesktopFileName(QStringLiteral("orrery"));
 
-    orrery::ui::EngineSession session;
-    orrery::ui::MainWindow window(&session);
-    window.show();
+    QCommandLineParser parser;
+    parser.setApplicationDescription(words("A workbench for the inference of language models."));
+    parser.addHelpOption();
+    parser.addVersionOption();
+    parser.addPositionalArgument(QStringLiteral("model"), words("The model to open (a .gguf file)."),
+                                 QStringLiteral("[model]"));
+    const QCommandLineOption backend(QStringLiteral("backend"), words("reference, cpu, cuda or auto"),
+                                     QStringLiteral("name"), QStringLiteral("auto"));
+    const QCommandLineOption threads(QStringLiteral("threads"),
+                                     words("Threads of the CPU back end; 0: one per core"),
+                                     QStringLiteral("number"), QStringLiteral("0"));
+    const QCommandLineOption log(QStringLiteral("log"), words("debug, info, warning or error"),
+                                 QStringLiteral("level"), QStringLiteral("warning"));
+    parser.addOptions({backend, threads, log});
+    parser.process(app);
+    spdlog::set_level(spdlog::level::from_str(parser.value(log).toStdString()));
+
+    orrery::ui::SessionOptions options;
+    try {
+        options.backend = orrery::kernels::backend_kind(parser.value(backend).toStdString());
+        bool isNumber = false;
+        options.threads = parser.value(threads).toInt(&isNumber);
+        if (!isNumber || options.threads < 0)
+            throw orrery::Error("--threads is '" + parser.value(threads).toStdString() +
+                                "': it must be a whole number, 0 for one per core.");
+    } catch (const orrery::Error& error) {
+        fprintf(stderr, "%s\n", error.what());
+        return 2;
+    }
+
+    orrery::ui::Workbench workbench(options);
+    const QStringList arguments = parser.positionalArguments();
+    const QString model = arguments.isEmpty() ? orrery::ui::recent_models::modelToStartWith()
+                                              : QFileInfo(arguments.first()).absoluteFilePath();
+    QObject::connect(&workbench, &orrery::ui::Workbench::firstFrame, &app, [&] {
+        spdlog::debug("ui: first frame {} ms after the start", sinceStart.elapsed());
+        // Only now: the window is there before the model begins to load.
+        if (!model.isEmpty())
+            workbench.session().loadModel(model);
+    });
+    workbench.show();
     return QApplication::exec();
 }

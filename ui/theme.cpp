@@ -135,6 +135,8 @@ QString styleSheet(const QPalette& palette) {
         {"@disabled", palette.color(QPalette::Disabled, QPalette::Text)},
         {"@raised", raised},
         {"@surface", surface},
+        {"@error-ground", mix(surface, color(Meaning::Error, palette), 0.10)},
+        {"@error", color(Meaning::Error, palette)},
         {"@accent-ground", mix(surface, accent, 0.14)},
         {"@accent", accent},
         {"@hover", mix(surface, text, 0.06)},
@@ -285,6 +287,22 @@ QIcon icon(const QString& name) {
 
 QIcon icon(const QString& name, Meaning meaning) {
     return QIcon(new TintedIconEngine(name, meaning));
+}
+
+Choice chosen() {
+    const QString name = QSettings().value(QStringLiteral("theme")).toString();
+    if (name == QLatin1String("light"))
+        return Choice::Light;
+    return name == QLatin1String("dark") ? Choice::Dark : Choice::System;
+}
+
+void choose(Choice choice) {
+    QSettings settings;
+    if (choice == Choice::System)
+        settings.remove(QStringLiteral("theme"));
+    else
+        settings.setValue(QStringLiteral("theme"),
+                          choice == Choice::Light ? QStringLiteral("light") : QStringLiteral("dark"));
 }
 
 void apply(QApplication& app, Choice choice) {

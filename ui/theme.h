@@ -72,6 +72,10 @@ QIcon icon(const QString& name, Meaning meaning);
 
 enum class Choice { System, Light, Dark };
 
+/// The chosen theme, from the settings.
+Choice chosen();
+void choose(Choice choice);
+
 /// Puts the theme in force: style, palette, fonts. `Choice::System` follows the desktop, also when it changes
 /// while the program runs, and leaves a high-contrast palette as it is.
 void apply(QApplication& app, Choice choice);

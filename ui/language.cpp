@@ -1,0 +1,67 @@
+#include "ui/language.h"
+
+#include <QCoreApplication>
+#include <QLibraryInfo>
+#include <QLocale>
+#include <QSettings>
+#include <QTranslator>
+
+namespace orrery::ui::language {
+
+namespace {
+
+const QString key = QStringLiteral("language");
+const QString chinese = QStringLiteral("zh_CN");
+const QString english = QStringLiteral("en");
+
+/// Replaces the translator of this name that was installed before.
+void install(const QString& name, const QString& file, const QString& folder) {
+    QCoreApplication* app = QCoreApplication::instance();
+    delete app->findChild<QTranslator*>(name, Qt::FindDirectChildrenOnly); // takes itself out
+    auto* translator = new QTranslator(app);
+    translator->setObjectName(name);
+    if (translator->load(file, folder))
+        QCoreApplication::installTranslator(translator);
+    else
+        delete translator;
+}
+
+} // namespace
+
+std::vector<Language> available() {
+    return {{english, QStringLiteral("English")}, {chinese, QStringLiteral("简体中文")}};
+}
+
+QString chosen() {
+    return QSettings().value(key).toString();
+}
+
+void choose(const QString& code) {
+    code.isEmpty() ? QSettings().remove(key) : QSettings().setValue(key, code);
+}
+
+QString resolve(const QString& code) {
+    if (!code.isEmpty())
+        return code;
+    for (const QString& wanted : QLocale::system().uiLanguages()) {
+        const QLocale locale(wanted);
+        if (locale.language() == QLocale::Chinese && locale.script() != QLocale::TraditionalChineseScript)
+            return chinese;
+        if (locale.language() == QLocale::English)
+            return english;
+    }
+    return english;
+}
+
+void apply(const QString& code) {
+    const QString language = resolve(code);
+    // The bare C locale would leave out the thousands separators.
+    const QLocale system = QLocale::system();
+    QLocale::setDefault(code.isEmpty() && system.language() != QLocale::C ? system : QLocale(language));
+    install(QStringLiteral("qtTranslator"), QStringLiteral("qtbase_") + language,
+            QLibraryInfo::path(QLibraryInfo::TranslationsPath));
+    install(QStringLiteral("orreryTranslator"), QStringLiteral("orrery_") + language,
+            QStringLiteral(":/orrery/translations"));
+}
+
+} // namespace orrery::ui::language

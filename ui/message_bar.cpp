@@ -1,0 +1,54 @@
+#include "ui/message_bar.h"
+
+#include "ui/theme.h"
+
+#include <QAccessible>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QToolButton>
+
+namespace orrery::ui {
+
+MessageBar::MessageBar(QWidget* parent) : QFrame(parent), text_(new QLabel), close_(new QToolButton) {
+    setObjectName(QStringLiteral("messageBar"));
+    auto* mark = new QLabel;
+    mark->setPixmap(theme::icon(QStringLiteral("warning"), theme::Meaning::Error)
+                        .pixmap(QSize(theme::iconSize, theme::iconSize), devicePixelRatioF()));
+    text_->setObjectName(QStringLiteral("messageText"));
+    text_->setWordWrap(true);
+    text_->setTextFormat(Qt::PlainText);
+    text_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+    close_->setObjectName(QStringLiteral("messageClose"));
+    close_->setIcon(theme::icon(QStringLiteral("close")));
+    close_->setIconSize({16, 16});
+    close_->setToolTip(tr("Close"));
+    close_->setAccessibleName(tr("Close the message"));
+    close_->setFocusPolicy(Qt::StrongFocus);
+
+    auto* row = new QHBoxLayout(this);
+    row->setContentsMargins(theme::space3, theme::space2, theme::space2, theme::space2);
+    row->setSpacing(theme::space2);
+    row->addWidget(mark, 0, Qt::AlignTop);
+    row->addWidget(text_, 1);
+    row->addWidget(close_, 0, Qt::AlignTop);
+    connect(close_, &QToolButton::clicked, this, &MessageBar::dismiss);
+    hide();
+}
+
+void MessageBar::showError(const QString& sentence) {
+    text_->setText(sentence);
+    setAccessibleName(sentence);
+    show();
+    QAccessibleEvent event(this, QAccessible::Alert);
+    QAccessible::updateAccessibility(&event);
+}
+
+QString MessageBar::text() const {
+    return text_->text();
+}
+
+void MessageBar::dismiss() {
+    hide();
+}
+
+} // namespace orrery::ui
