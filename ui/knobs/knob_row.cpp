@@ -27,7 +27,7 @@ KnobRow::KnobRow(Knob knob, QWidget* parent)
     if (knob_.isSwitch) {
         check_ = new QCheckBox(knob_.label);
         check_->setAccessibleDescription(knob_.explanation);
-        grid->addWidget(check_, 0, 0, 1, 2);
+        grid->addWidget(check_, 0, 0);
         connect(check_, &QCheckBox::toggled, this, [this](bool on) { choose(on ? knob_.onValue : 0); });
     } else {
         label_ = new QLabel(knob_.label);
@@ -52,8 +52,8 @@ KnobRow::KnobRow(Knob knob, QWidget* parent)
         slider_->setAccessibleDescription(knob_.explanation);
 
         grid->addWidget(label_, 0, 0);
-        grid->addWidget(box_, 0, 1);
-        grid->addWidget(slider_, 1, 0, 1, 2);
+        grid->addWidget(box_, 0, 2);
+        grid->addWidget(slider_, 1, 0, 1, 3);
         connect(box_, &QDoubleSpinBox::valueChanged, this, [this](double value) { choose(value); });
         connect(slider_, &QSlider::valueChanged, this,
                 [this](int tick) { choose(knob_.sliderLow + tick * knob_.step); });
@@ -67,7 +67,7 @@ KnobRow::KnobRow(Knob knob, QWidget* parent)
     QSizePolicy policy = reset_->sizePolicy();
     policy.setRetainSizeWhenHidden(true);
     reset_->setSizePolicy(policy);
-    grid->addWidget(reset_, 0, 2);
+    grid->addWidget(reset_, 0, 1);
     connect(reset_, &QToolButton::clicked, this, [this] { choose(knob_.defaultValue()); });
 
     setValue(value_);

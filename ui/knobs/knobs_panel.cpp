@@ -42,7 +42,7 @@ KnobsPanel::KnobsPanel(QWidget* parent) : QWidget(parent) {
     auto* inner = new QWidget;
     inner->setObjectName(QStringLiteral("knobsInner"));
     auto* column = new QVBoxLayout(inner);
-    column->setContentsMargins(theme::space3, theme::space1, theme::space2, theme::space4);
+    column->setContentsMargins(theme::space3, theme::space1, theme::space3, theme::space4);
     column->setSpacing(theme::space2);
 
     column->addWidget(makeHeader());
@@ -149,7 +149,6 @@ QWidget* KnobsPanel::makeAnswerPart() {
     grid->addWidget(maxTokens_, 0, 1);
     grid->addWidget(seedLabel_, 1, 0);
     grid->addWidget(seed_, 1, 1);
-    grid->setColumnMinimumWidth(2, 24); // in line with the boxes above, which have a reset button beside them
 
     connect(maxTokens_, &QSpinBox::valueChanged, this, [this](int value) {
         settings_.maxTokens = value == 0 ? -1 : value;
