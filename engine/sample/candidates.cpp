@@ -61,6 +61,21 @@ float largest(const float* values, size_t n) {
     return best;
 }
 
+/// Of `n` ≤ 64 values, those whose bit in `word` is 0 become −∞.
+void keep_bits(float* values, size_t n, uint64_t word) {
+    using FourBits = int32_t __attribute__((vector_size(16)));
+    constexpr FourBits each = {1, 2, 4, 8};
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const auto nibble = int32_t(word >> i & 15);
+        const FourBits bits = FourBits{nibble, nibble, nibble, nibble} & each;
+        const Four kept = bits != 0 ? load(values + i) : splat(-infinity);
+        std::memcpy(values + i, &kept, sizeof kept);
+    }
+    for (; i < n; ++i)
+        values[i] = (word >> i & 1) != 0 ? values[i] : -infinity;
+}
+
 /// e^x for x ≤ 0, to about one unit in the last place of a float; 0 below −87, where a float ends, and for
 /// NaN.
 inline float exp_of_negative(float x) {
@@ -147,14 +162,10 @@ void CandidateSet::restrict_to(std::span<const uint64_t> mask) {
     for (size_t begin = 0; begin < values_.size(); begin += 64) {
         const size_t n = std::min<size_t>(64, values_.size() - begin);
         const uint64_t word = begin / 64 < mask.size() ? mask[begin / 64] : 0;
-        if (word == ~uint64_t(0))
-            continue;
-        if (word == 0) {
+        if (word == 0)
             std::fill_n(values + begin, n, -infinity);
-            continue;
-        }
-        for (size_t i = 0; i < n; ++i)
-            values[begin + i] = (word >> i & 1) != 0 ? values[begin + i] : -infinity;
+        else if (word != ~uint64_t(0))
+            keep_bits(values + begin, n, word);
     }
 }
 
