@@ -1,0 +1,74 @@
+// What the benchmark asks of an engine: which requests, and when.
+#pragma once
+
+#include "engine/engine.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+enum class WorkloadKind : uint8_t {
+    decode,   ///< one stream of new tokens
+    prefill,  ///< one prompt, read once
+    batch,    ///< many streams at once
+    prefix,   ///< the same with a long common beginning, first unknown, then known
+    mixed,    ///< a long prompt arrives while chats are running
+    overload, ///< more streams than the cache can hold
+};
+
+std::span<const WorkloadKind> all_workloads();
+/// The word of the command line and of results, such as "decode".
+const char* workload_name(WorkloadKind kind);
+/// The workload that a word names; throws Error for any other word.
+WorkloadKind workload_kind(const std::string& name);
+
+/// How large the workloads are, in tokens where nothing else is said. The defaults are those with which the
+/// peers in the project's tables were measured.
+struct WorkloadSizes {
+    int repeats = 3; ///< of decode, prefill and batch
+    int decode_prompt = 32;
+    int decode_tokens = 128;
+    int prefill_prompt = 512;
+    int streams = 32; ///< of batch, prefix and overload
+    int stream_prompt = 128;
+    int stream_tokens = 128;
+    int shared_prefix = 1024; ///< before each stream's own prompt
+    int chats = 8;
+    int chat_prompt = 128;
+    int chat_tokens = 64;
+    int long_prompt = 4096;
+    int long_tokens = 16;
+};
+
+/// One request of a workload, and when it comes.
+struct Arrival {
+    Request request;
+    int after_tokens = 0; ///< once every request before it has so many new tokens; 0: at once
+    bool probe = false;   ///< the request that the round is about
+};
+
+/// Requests that are measured together.
+struct Round {
+    std::string variant; ///< tells a workload's results apart, such as "cold" and "warm"; may be empty
+    std::vector<Arrival> arrivals;
+    bool measured = true; ///< false: only warms up
+};
+
+/// A workload runs its rounds one after the other on one engine. Rounds of the same variant are repeats of
+/// each other.
+struct Workload {
+    WorkloadKind kind = WorkloadKind::decode;
+    EngineConfig config;
+    std::vector<Round> rounds;
+};
+
+/// Random prompts of `vocabulary` tokens, greedy choice, end tokens ignored. `config` is that of the engine
+/// but for its context and blocks, which become what the workload needs; prompts that are longer than
+/// `longest` tokens allow are cut. Throws Error where `longest` is too small for any workload.
+Workload make_workload(WorkloadKind kind, const WorkloadSizes& sizes, EngineConfig config, int vocabulary,
+                       int longest, uint64_t seed);
+
+} // namespace orrery
