@@ -281,10 +281,11 @@ bool GgufFile::get_bool(std::string_view key, bool otherwise) const {
     return value ? impl_->as<bool>(key, *value, "a truth value") : otherwise;
 }
 
-std::vector<std::string> GgufFile::get_strings(std::string_view key) const {
+const std::vector<std::string>& GgufFile::get_strings(std::string_view key) const {
+    static const std::vector<std::string> none;
     const GgufValue* value = find(key);
     if (!value)
-        return {};
+        return none;
     const auto& array = impl_->as<GgufValue::Array>(key, *value, "a list of texts");
     if (const auto* texts = std::get_if<std::vector<std::string>>(&array))
         return *texts;

@@ -74,7 +74,8 @@ public:
     double get_float(std::string_view key) const;
     double get_float(std::string_view key, double otherwise) const;
     bool get_bool(std::string_view key, bool otherwise) const;
-    std::vector<std::string> get_strings(std::string_view key) const; ///< empty where the field is missing
+    /// Empty where the field is missing. Lives as long as the file.
+    const std::vector<std::string>& get_strings(std::string_view key) const;
     // A lone number counts as a list of one: some fields are either one value or one for each layer.
     std::vector<int64_t> get_ints(std::string_view key) const;
     std::vector<double> get_floats(std::string_view key) const;

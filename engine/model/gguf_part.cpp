@@ -1,6 +1,7 @@
 #include "engine/model/gguf_part.h"
 
 #include "engine/model/wording.h"
+#include "engine/text/utf8.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -49,32 +50,10 @@ uint64_t least_bytes(FieldType type) {
     }
 }
 
-/// Whether a name can be shown and compared safely: well-formed UTF-8 (RFC 3629) without control characters.
+/// Whether a name can be shown and compared safely.
 bool printable_utf8(std::string_view text) {
-    for (size_t i = 0; i < text.size();) {
-        const auto byte = [&](size_t at) { return static_cast<uint8_t>(text[at]); };
-        const uint8_t first = byte(i);
-        if (first < 0x80) {
-            if (first < 0x20 || first == 0x7f)
-                return false;
-            ++i;
-            continue;
-        }
-        const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-        if (first < 0xc2 || first > 0xf4 || text.size() - i < length)
-            return false;
-        for (size_t k = 1; k < length; ++k)
-            if ((byte(i + k) & 0xc0) != 0x80)
-                return false;
-        const uint8_t second = byte(i + 1);
-        const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-        const bool surrogate = first == 0xed && second > 0x9f;
-        const bool beyond = first == 0xf4 && second > 0x8f;
-        if (overlong || surrogate || beyond)
-            return false;
-        i += length;
-    }
-    return true;
+    const auto control = [](char letter) { return static_cast<uint8_t>(letter) < 0x20 || letter == 0x7f; };
+    return utf8::is_valid(text) && std::ranges::none_of(text, control);
 }
 
 /// Reads the header front to back. `what` names the thing being read for errors.
