@@ -1,0 +1,288 @@
+#include "engine/schedule/scheduler.h"
+
+#include <algorithm>
+#include <cassert>
+#include <tuple>
+
+namespace orrery {
+
+bool Scheduler::Before::operator()(const Sequence* a, const Sequence* b) const {
+    if (policy == SchedulerPolicy::priority && a->priority != b->priority)
+        return a->priority > b->priority;
+    return std::tie(a->arrival, a->sample) < std::tie(b->arrival, b->sample);
+}
+
+Scheduler::Scheduler(BlockStore& store, HostSwap& swap, SchedulerPolicy policy, PreemptionMode preemption,
+                     const SchedulerLimits& limits)
+    : store_(store),
+      swap_(swap),
+      before_{policy},
+      preemption_(preemption),
+      limits_(limits),
+      waiting_(before_) {}
+
+void Scheduler::enqueue(Sequence& sequence) {
+    sequence.state = SequenceState::waiting;
+    waiting_.insert(&sequence);
+}
+
+const StepPlan& Scheduler::plan() {
+    plan_.clear();
+    copies_.clear();
+    budget_ = limits_.max_step_tokens;
+    out_of_blocks_ = false;
+
+    for (int steps = longest_wait_; steps > 0; --steps)
+        serve([steps](const Sequence& s) { return s.passed_over == steps; });
+    serve([](const Sequence& s) { return s.deficit() == 1; });
+    serve([](const Sequence& s) { return s.deficit() > 1; });
+
+    // Nobody new joins a step in which somebody had to give way, or would have had to: they would only take
+    // turns in throwing each other out.
+    if (plan_.preemptions.empty() && !out_of_blocks_)
+        admit_waiting();
+
+    longest_wait_ = 0;
+    for (Sequence* sequence : running_) {
+        sequence->passed_over = sequence->planned || budget_ > 0 ? 0 : sequence->passed_over + 1;
+        longest_wait_ = std::max(longest_wait_, sequence->passed_over);
+        sequence->planned = false;
+    }
+    for (const Copy& copy : copies_) {
+        plan_.copies.push_back({copy.from, copy.sequence->table.blocks[size_t(copy.index)]});
+        store_.unpin(copy.from);
+        if (copy.replaces)
+            store_.event(BlockEventKind::freed, copy.from, copy.sequence->request);
+    }
+    for (const StepPlan::Part& part : plan_.parts)
+        plan_.tokens += part.tokens;
+    return plan_;
+}
+
+/// How many tokens the sequence gets, as far as the budget goes.
+int Scheduler::chunk(const Sequence& sequence) const {
+    const int most = limits_.max_chunk > 0 ? std::min(limits_.max_chunk, budget_) : budget_;
+    return std::min(sequence.deficit(), most);
+}
+
+/// Gives tokens to those running sequences that are chosen and have none yet in this step, in policy order.
+template <typename Choice>
+void Scheduler::serve(Choice choice) {
+    // Whoever gives way is behind `i`, so that the loop is not disturbed.
+    for (size_t i = 0; i < running_.size() && budget_ > 0; ++i) {
+        Sequence& sequence = *running_[i];
+        if (sequence.planned || !choice(sequence))
+            continue;
+        const int tokens = chunk(sequence);
+        if (make_room(sequence, tokens))
+            give_tokens(sequence, tokens);
+        else
+            out_of_blocks_ = true;
+    }
+}
+
+void Scheduler::give_tokens(Sequence& sequence, int tokens) {
+    plan_.parts.push_back({&sequence, sequence.computed, tokens});
+    sequence.planned = true;
+    budget_ -= tokens;
+}
+
+/// Sees to it that the next `tokens` tokens have slots to be written to, by preemption where it must.
+/// Returns false where blocks lack and all others stand before this sequence: it keeps what it has and tries
+/// again in the next step.
+bool Scheduler::make_room(Sequence& sequence, int tokens) {
+    while (!try_room(sequence, tokens)) {
+        Sequence& last = *running_.back();
+        if (&last == &sequence)
+            return false;
+        preempt(last, sequence);
+    }
+    return true;
+}
+
+bool Scheduler::try_room(Sequence& sequence, int tokens) {
+    // A block that is begun and shared (after a fork) is copied before it is written to.
+    const int begun = sequence.computed / store_.block_size();
+    const bool copy =
+        sequence.computed % store_.block_size() != 0 && is_shared(sequence.table.blocks[size_t(begun)]);
+    const int missing = store_.blocks_for(sequence.computed + tokens) - int(sequence.table.blocks.size());
+    if (std::max(missing, 0) + copy > store_.pool().available())
+        return false;
+    if (copy)
+        copies_.push_back({&sequence, begun, store_.replace(sequence.table, begun), true});
+    return store_.extend(sequence.table, sequence.computed + tokens);
+}
+
+/// Whether others would see what is written to a block. Those who take a copy of it in this step will not.
+bool Scheduler::is_shared(int32_t block) const {
+    const auto leaves = [block](const Copy& copy) { return copy.replaces && copy.from == block; };
+    const int users = store_.pool().users(block);
+    return users > 1 && users - std::ranges::count_if(copies_, leaves) > 1;
+}
+
+/// The victim leaves the batch and waits, with its place in the order kept.
+void Scheduler::preempt(Sequence& victim, const Sequence& beneficiary) {
+    assert(&victim == running_.back());
+    withdraw(victim);
+    const bool swap =
+        swap_is_better(victim) && swap_.take(store_.blocks_for(victim.computed), victim.swap_slots);
+    plan_.preemptions.push_back({victim.request, beneficiary.request,
+                                 swap ? PreemptionKind::swap : PreemptionKind::recompute,
+                                 int32_t(victim.table.blocks.size())});
+    if (swap) {
+        victim.swapped_tokens = victim.computed;
+        swapped_ += 1;
+        for (size_t i = 0; i < victim.swap_slots.size(); ++i) {
+            plan_.swap_outs.push_back({victim.table.blocks[i], victim.swap_slots[i]});
+            store_.event(BlockEventKind::swapped_out, victim.table.blocks[i], victim.request);
+        }
+    }
+    store_.release(victim.table);
+    victim.computed = 0;
+    victim.preemptions += 1;
+    victim.passed_over = 0;
+    running_.pop_back();
+    enqueue(victim);
+}
+
+/// Takes a sequence's part out of the plan again.
+void Scheduler::withdraw(Sequence& victim) {
+    if (!victim.planned)
+        return;
+    victim.planned = false;
+    const auto part = std::ranges::find(plan_.parts, &victim, &StepPlan::Part::sequence);
+    budget_ += part->tokens;
+    plan_.parts.erase(part);
+    for (size_t i = copies_.size(); i-- > 0;)
+        if (copies_[i].sequence == &victim) {
+            store_.undo_replace(victim.table, copies_[i].index, copies_[i].from);
+            copies_.erase(copies_.begin() + std::ptrdiff_t(i));
+        }
+}
+
+bool Scheduler::swap_is_better(const Sequence& victim) const {
+    const int blocks = store_.blocks_for(victim.computed);
+    if (preemption_ == PreemptionMode::recompute || blocks == 0)
+        return false;
+    return preemption_ == PreemptionMode::swap ||
+           blocks * costs_.ns_per_swapped_block < victim.computed * costs_.ns_per_token;
+}
+
+/// Blocks that a sequence still lacks for the tokens it has.
+int Scheduler::missing_blocks(const Sequence& sequence) const {
+    return store_.blocks_for(sequence.length()) - int(sequence.table.blocks.size());
+}
+
+void Scheduler::admit_waiting() {
+    if (waiting_.empty())
+        return;
+    // Blocks that those who joined earlier have not taken yet, but will need for the tokens they have.
+    int promised = 0;
+    for (const Sequence* sequence : running_)
+        promised += missing_blocks(*sequence);
+    while (budget_ > 0 && int(running_.size()) < limits_.max_sequences && !waiting_.empty()) {
+        Sequence& sequence = **waiting_.begin();
+        if (!admit(sequence, promised))
+            return;
+        promised += missing_blocks(sequence);
+    }
+}
+
+/// Lets a waiting sequence join if the blocks for all of its present tokens are there. So that it does not
+/// push out others at once, one block is left for each sequence that runs already.
+bool Scheduler::admit(Sequence& sequence, int promised) {
+    const bool swapped = !sequence.swap_slots.empty();
+    // At least one token is computed, or there would be no logits to draw from.
+    const int limit = swapped ? sequence.swapped_tokens : sequence.length() - 1;
+    const BlockStore::Match& match = store_.match(sequence.table, sequence.tokens, limit);
+    const int whole = int(match.blocks.size());
+    const int needed = store_.blocks_for(sequence.length()) - whole;
+    const int left = store_.pool().available() - match.unheld - promised - int(running_.size()) - needed;
+    if (left < 0)
+        return false;
+
+    store_.adopt(sequence.table, match);
+    sequence.computed = whole * store_.block_size();
+    if (swapped) {
+        sequence.computed = sequence.swapped_tokens;
+        store_.extend(sequence.table, sequence.computed);
+        // What is still in the cache need not be brought back.
+        for (size_t i = size_t(whole); i < sequence.swap_slots.size(); ++i) {
+            plan_.swap_ins.push_back({sequence.table.blocks[i], sequence.swap_slots[i]});
+            store_.event(BlockEventKind::swapped_in, sequence.table.blocks[i], sequence.request);
+        }
+        forget_swapped(sequence);
+    } else if (match.partial.tokens > 0 && left > 0) {
+        // The source must not be taken for something else in this step: that is what the block to spare is
+        // for.
+        store_.pin(match.partial.block);
+        store_.extend(sequence.table, sequence.computed + match.partial.tokens);
+        copies_.push_back({&sequence, whole, match.partial.block, false});
+        sequence.computed += match.partial.tokens;
+    }
+    if (!swapped)
+        plan_.saved_tokens += sequence.computed;
+    if (!sequence.has_run)
+        sequence.cached_tokens = sequence.computed;
+
+    waiting_.erase(waiting_.begin());
+    start_running(sequence);
+    const int tokens = chunk(sequence);
+    [[maybe_unused]] const bool fits = store_.extend(sequence.table, sequence.computed + tokens);
+    assert(fits);
+    give_tokens(sequence, tokens);
+    return true;
+}
+
+void Scheduler::start_running(Sequence& sequence) {
+    sequence.state = SequenceState::running;
+    sequence.has_run = true;
+    running_.insert(std::ranges::upper_bound(running_, &sequence, before_), &sequence);
+}
+
+void Scheduler::complete() {
+    for (const StepPlan::Part& part : plan_.parts) {
+        Sequence& sequence = *part.sequence;
+        sequence.computed = part.first + part.tokens;
+        sequence.most_computed = std::max(sequence.most_computed, sequence.computed);
+        store_.fill(sequence.table, sequence.tokens, sequence.computed);
+    }
+}
+
+void Scheduler::fork(Sequence& parent, Sequence& child) {
+    if (int(running_.size()) >= limits_.max_sequences)
+        return enqueue(child);
+    store_.fork(parent.table, child.table);
+    child.computed = child.most_computed = parent.computed;
+    child.cached_tokens = parent.computed;
+    start_running(child);
+}
+
+void Scheduler::remove(Sequence& sequence) {
+    if (sequence.state == SequenceState::running) {
+        running_.erase(std::ranges::find(running_, &sequence));
+        store_.release(sequence.table);
+    } else if (sequence.state == SequenceState::waiting) {
+        waiting_.erase(&sequence);
+        forget_swapped(sequence);
+    }
+    sequence.state = SequenceState::ended;
+}
+
+void Scheduler::abandon() {
+    for (Sequence* sequence : waiting_) {
+        const auto begins_in = [&](const StepPlan::Swap& out) {
+            return out.slot == sequence->swap_slots.front();
+        };
+        if (!sequence->swap_slots.empty() && std::ranges::any_of(plan_.swap_outs, begins_in))
+            forget_swapped(*sequence);
+    }
+}
+
+/// The slots are free for the next who is swapped out, which is in a later step at the earliest.
+void Scheduler::forget_swapped(Sequence& sequence) {
+    swapped_ -= !sequence.swap_slots.empty();
+    swap_.release(sequence.swap_slots);
+}
+
+} // namespace orrery

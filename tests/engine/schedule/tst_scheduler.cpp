@@ -1,0 +1,523 @@
+// The scheduler's promises, with a device that computes nothing but knows what must lie in every slot.
+#include "engine/schedule/scheduler.h"
+#include "kernels/error.h"
+#include "tests/engine/schedule/scheduled_device.h"
+#include "tests/support/random.h"
+
+#include <QtTest>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <set>
+
+using namespace orrery;
+
+namespace {
+
+struct Setup {
+    int blocks = 64;
+    int block_size = 4;
+    SchedulerLimits limits = {16, 8, 0};
+    SchedulerPolicy policy = SchedulerPolicy::first_come;
+    PreemptionMode preemption = PreemptionMode::recompute;
+    int swap_blocks = 64;
+    bool prefix_cache = true;
+};
+
+/// A scheduler with everything around it that a model would be needed for.
+class Bench {
+public:
+    explicit Bench(const Setup& setup)
+        : store(setup.blocks, setup.block_size, setup.prefix_cache),
+          swap(size_t(setup.swap_blocks), 1),
+          scheduler(store, swap, setup.policy, setup.preemption, setup.limits),
+          device(setup.blocks, setup.block_size),
+          limits(setup.limits),
+          capacity(setup.blocks * setup.block_size) {}
+
+    Sequence& add(std::vector<TokenId> prompt, int new_tokens, int priority = 0) {
+        Sequence& sequence = make(next_, 0, std::move(prompt), new_tokens, priority);
+        next_ += 1;
+        scheduler.enqueue(sequence);
+        return sequence;
+    }
+    Sequence& add(int prompt_tokens, int new_tokens, int priority = 0) {
+        std::vector<TokenId> prompt(static_cast<size_t>(prompt_tokens));
+        std::iota(prompt.begin(), prompt.end(), TokenId(1000 * next_));
+        return add(std::move(prompt), new_tokens, priority);
+    }
+
+    /// Another sample of a sequence that has read its prompt, and no more.
+    Sequence& fork(Sequence& parent) {
+        samples_ += 1;
+        Sequence& child = make(parent.request, samples_, parent.tokens, wanted_[&parent] - parent.length(),
+                               parent.priority);
+        child.arrival = parent.arrival;
+        scheduler.fork(parent, child);
+        return child;
+    }
+
+    /// One step; `at_prompt_end` is called for a sequence that has read its prompt for the first time.
+    template <typename Callback>
+    const StepPlan& step(Callback at_prompt_end) {
+        const StepPlan& plan = scheduler.plan();
+        check(plan);
+        device.carry_out(plan);
+        std::vector<Sequence*> due;
+        for (const StepPlan::Part& part : plan.parts)
+            if (part.catches_up())
+                due.push_back(part.sequence);
+        scheduler.complete();
+        for (size_t i = 0, count = due.size(); i < count; ++i)
+            if (due[i]->length() == due[i]->prompt_tokens && due[i]->sample == 0)
+                at_prompt_end(*due[i], due);
+        for (Sequence* sequence : due) {
+            sequence->tokens.push_back(next_token(*sequence));
+            if (sequence->length() >= std::min(wanted_[sequence], capacity)) {
+                scheduler.remove(*sequence);
+                ended.push_back(sequence);
+            }
+        }
+        check_integrity();
+        return plan;
+    }
+    const StepPlan& step() {
+        return step([](Sequence&, std::vector<Sequence*>&) {});
+    }
+
+    void run(int most_steps = 100'000) {
+        while (!scheduler.idle()) {
+            if (most_steps-- == 0)
+                throw Error("the sequences do not come to an end");
+            step();
+        }
+    }
+
+    void check_integrity() const {
+        std::vector<const BlockTable*> tables;
+        size_t swapped = 0;
+        for (const auto& sequence : sequences) {
+            tables.push_back(&sequence->table);
+            swapped += sequence->swap_slots.size();
+        }
+        store.check_integrity(tables);
+        if (int(swapped) != swap.used())
+            throw Error("swap slots are lost");
+    }
+
+    /// What every plan must keep to.
+    void check(const StepPlan& plan) const {
+        const auto must = [](bool holds, const char* what) {
+            if (!holds)
+                throw Error(what);
+        };
+        int tokens = 0;
+        std::set<const Sequence*> seen;
+        for (const StepPlan::Part& part : plan.parts) {
+            must(seen.insert(part.sequence).second, "a sequence stands in the plan twice");
+            must(part.sequence->state == SequenceState::running, "a sequence in the plan does not run");
+            must(part.tokens > 0 && part.first == part.sequence->computed,
+                 "a part does not continue its sequence");
+            must(part.first + part.tokens <= part.sequence->length(),
+                 "a part passes the end of its sequence");
+            must(limits.max_chunk == 0 || part.tokens <= limits.max_chunk, "a chunk is too large");
+            tokens += part.tokens;
+        }
+        must(tokens == plan.tokens && tokens <= limits.max_step_tokens, "the budget is exceeded");
+        must(int(scheduler.running().size()) <= limits.max_sequences, "too many sequences run");
+        must(!plan.parts.empty() || scheduler.idle(), "nothing runs although something could");
+    }
+
+    BlockStore store;
+    HostSwap swap;
+    Scheduler scheduler;
+    test::ScheduledDevice device;
+    SchedulerLimits limits;
+    int capacity;
+    std::vector<std::unique_ptr<Sequence>> sequences;
+    std::vector<Sequence*> ended;
+
+private:
+    Sequence& make(RequestId request, int sample, std::vector<TokenId> tokens, int new_tokens, int priority) {
+        Sequence& sequence = *sequences.emplace_back(std::make_unique<Sequence>());
+        sequence.request = sequence.table.request = sequence.arrival = request;
+        sequence.sample = sample;
+        sequence.priority = priority;
+        sequence.prompt_tokens = int32_t(tokens.size());
+        sequence.tokens = std::move(tokens);
+        wanted_[&sequence] = sequence.length() + new_tokens;
+        return sequence;
+    }
+    /// Samples of a request go different ways after their first token.
+    TokenId next_token(const Sequence& sequence) const {
+        return TokenId(sequence.tokens.back() % 3 + sequence.sample % 2);
+    }
+
+    RequestId next_ = 1;
+    int samples_ = 0;
+    std::map<const Sequence*, int> wanted_;
+};
+
+int tokens_of(const StepPlan& plan, const Sequence& sequence) {
+    const auto part = std::ranges::find(plan.parts, &sequence, &StepPlan::Part::sequence);
+    return part == plan.parts.end() ? 0 : part->tokens;
+}
+
+} // namespace
+
+Q_DECLARE_METATYPE(Setup)
+
+class TestScheduler : public QObject {
+    Q_OBJECT
+
+private slots:
+    void decodes_go_first_and_prompts_share_the_rest();
+    void chunks_keep_to_their_limit();
+    void first_come_is_first_served();
+    void priority_goes_first();
+    void nobody_starves_on_a_small_budget();
+    void the_head_of_the_queue_is_not_overtaken();
+    void the_last_by_policy_gives_way();
+    void swapped_blocks_come_back();
+    void the_cheaper_preemption_is_chosen();
+    void a_prefix_hit_counts_in_tokens();
+    void salts_do_not_share();
+    void generated_tokens_are_found_too();
+    void forks_share_the_prompt();
+    void waiting_costs_nothing();
+    void anything_may_happen_data();
+    void anything_may_happen();
+};
+
+void TestScheduler::decodes_go_first_and_prompts_share_the_rest() {
+    Bench bench({.limits = {10, 8, 0}});
+    Sequence& a = bench.add(3, 20);
+    Sequence& b = bench.add(4, 20);
+    bench.step();
+    Sequence& c = bench.add(12, 20);
+    Sequence& d = bench.add(5, 20);
+    const StepPlan& first = bench.step();
+    QCOMPARE(tokens_of(first, a), 1);
+    QCOMPARE(tokens_of(first, b), 1);
+    QCOMPARE(tokens_of(first, c), 8);
+    QCOMPARE(tokens_of(first, d), 0);
+    const StepPlan& second = bench.step();
+    QCOMPARE(tokens_of(second, a), 1);
+    QCOMPARE(tokens_of(second, b), 1);
+    QCOMPARE(tokens_of(second, c), 4);
+    QCOMPARE(tokens_of(second, d), 4);
+    const StepPlan& third = bench.step();
+    QCOMPARE(tokens_of(third, c), 1);
+    QCOMPARE(tokens_of(third, d), 1);
+}
+
+void TestScheduler::chunks_keep_to_their_limit() {
+    Bench bench({.limits = {100, 8, 6}});
+    Sequence& a = bench.add(20, 1);
+    Sequence& b = bench.add(3, 1);
+    const StepPlan& plan = bench.step();
+    QCOMPARE(tokens_of(plan, a), 6);
+    QCOMPARE(tokens_of(plan, b), 3);
+    bench.run();
+}
+
+void TestScheduler::first_come_is_first_served() {
+    Bench bench({.limits = {16, 2, 0}});
+    for (int i = 0; i < 6; ++i)
+        bench.add(3, 4, i); // the priority counts for nothing
+    bench.run();
+    QCOMPARE(bench.ended.size(), size_t(6));
+    for (size_t i = 0; i < 6; ++i)
+        QCOMPARE(bench.ended[i]->request, RequestId(i + 1));
+}
+
+void TestScheduler::priority_goes_first() {
+    Bench bench({.limits = {16, 1, 0}, .policy = SchedulerPolicy::priority});
+    for (const int priority : {0, 5, 5, -1, 9})
+        bench.add(3, 4, priority);
+    bench.run();
+    std::vector<RequestId> order;
+    for (const Sequence* sequence : bench.ended)
+        order.push_back(sequence->request);
+    QCOMPARE(order, (std::vector<RequestId>{5, 2, 3, 1, 4}));
+}
+
+void TestScheduler::nobody_starves_on_a_small_budget() {
+    // Nine that write and one with a long prompt share four tokens a step: everybody goes on all the time.
+    Bench bench({.blocks = 300, .limits = {16, 10, 0}});
+    for (int i = 0; i < 9; ++i)
+        bench.add(1, 60);
+    bench.add(60, 10);
+    bench.step();
+    bench.limits = {4, 10, 0};
+    bench.scheduler.set_limits(bench.limits);
+    for (int i = 0; i < 6; ++i)
+        bench.step();
+    std::vector<int> before;
+    for (const auto& sequence : bench.sequences)
+        before.push_back(sequence->computed);
+    for (int i = 0; i < 6; ++i)
+        bench.step();
+    for (size_t i = 0; i < before.size(); ++i)
+        QVERIFY2(bench.sequences[i]->computed > before[i], qPrintable(QString("sequence %1").arg(i)));
+    bench.run();
+}
+
+void TestScheduler::the_head_of_the_queue_is_not_overtaken() {
+    Bench bench({.blocks = 10, .block_size = 4, .limits = {64, 8, 0}, .prefix_cache = false});
+    bench.add(16, 12);                  // runs, 7 blocks in the end
+    Sequence& large = bench.add(28, 4); // does not fit beside it
+    Sequence& small = bench.add(2, 2);  // would fit
+    const StepPlan& plan = bench.step();
+    QCOMPARE(plan.parts.size(), size_t(1));
+    bench.run();
+    QVERIFY(std::ranges::find(bench.ended, &large) < std::ranges::find(bench.ended, &small) ||
+            large.state == SequenceState::ended);
+    QCOMPARE(large.preemptions, 0);
+}
+
+void TestScheduler::the_last_by_policy_gives_way() {
+    for (const SchedulerPolicy policy : {SchedulerPolicy::first_come, SchedulerPolicy::priority}) {
+        Bench bench({.blocks = 10, .limits = {64, 8, 0}, .policy = policy, .prefix_cache = false});
+        Sequence& a = bench.add(8, 24);
+        Sequence& b = bench.add(8, 24, 1);
+        const bool by_priority = policy == SchedulerPolicy::priority;
+        Sequence& victim = by_priority ? a : b;
+        Sequence& beneficiary = by_priority ? b : a;
+        std::vector<Preemption> seen;
+        while (!bench.scheduler.idle()) {
+            const StepPlan& plan = bench.step();
+            seen.insert(seen.end(), plan.preemptions.begin(), plan.preemptions.end());
+        }
+        QVERIFY(!seen.empty());
+        for (const Preemption& preemption : seen) {
+            QCOMPARE(preemption.victim, victim.request);
+            QCOMPARE(preemption.beneficiary, beneficiary.request);
+            QVERIFY(preemption.kind == PreemptionKind::recompute);
+            QVERIFY(preemption.blocks > 0);
+        }
+        QCOMPARE(beneficiary.preemptions, 0);
+        QCOMPARE(victim.preemptions, int(seen.size()));
+        QCOMPARE(bench.ended.front(), &beneficiary);
+    }
+}
+
+void TestScheduler::swapped_blocks_come_back() {
+    Bench bench(
+        {.blocks = 10, .limits = {64, 8, 0}, .preemption = PreemptionMode::swap, .prefix_cache = false});
+    bench.add(8, 24);
+    Sequence& victim = bench.add(8, 24);
+    bool was_swapped = false;
+    int most_computed = 0;
+    while (!bench.scheduler.idle()) {
+        const StepPlan& plan = bench.step();
+        if (!plan.swap_outs.empty()) {
+            was_swapped = true;
+            most_computed = victim.most_computed;
+            QCOMPARE(bench.scheduler.swapped(), 1);
+            QCOMPARE(bench.scheduler.waiting(), 0);
+        }
+        // Nothing is computed twice.
+        for (const StepPlan::Part& part : plan.parts)
+            QVERIFY(part.sequence != &victim || !was_swapped || part.first >= most_computed);
+    }
+    QVERIFY(was_swapped);
+    QCOMPARE(bench.swap.used(), 0);
+}
+
+void TestScheduler::the_cheaper_preemption_is_chosen() {
+    for (const bool swap_is_cheap : {true, false}) {
+        Bench bench({.blocks = 10, .preemption = PreemptionMode::cheapest});
+        bench.scheduler.set_costs({100.0, swap_is_cheap ? 10.0 : 1e6});
+        bench.add(8, 24);
+        bench.add(8, 24);
+        int swaps = 0, recomputes = 0;
+        while (!bench.scheduler.idle())
+            for (const Preemption& preemption : bench.step().preemptions)
+                (preemption.kind == PreemptionKind::swap ? swaps : recomputes) += 1;
+        QCOMPARE(swaps > 0, swap_is_cheap);
+        QCOMPARE(recomputes > 0, !swap_is_cheap);
+    }
+    // Without room on the host there is no choice.
+    Bench bench({.blocks = 10, .preemption = PreemptionMode::swap, .swap_blocks = 1});
+    bench.add(8, 24);
+    bench.add(8, 24);
+    while (!bench.scheduler.idle())
+        for (const Preemption& preemption : bench.step().preemptions)
+            QVERIFY(preemption.kind == PreemptionKind::recompute);
+}
+
+void TestScheduler::a_prefix_hit_counts_in_tokens() {
+    Bench bench({.limits = {64, 8, 0}});
+    std::vector<TokenId> prompt(19);
+    std::iota(prompt.begin(), prompt.end(), 1);
+    bench.add(prompt, 1);
+    bench.run();
+    QCOMPARE(bench.store.pool().cached(), 4); // 19 tokens: four full blocks
+
+    // The same prompt: the last block's three tokens were never a full block, and one token is computed
+    // always.
+    Sequence& again = bench.add(prompt, 1);
+    QCOMPARE(tokens_of(bench.step(), again), 3);
+    QCOMPARE(again.cached_tokens, 16);
+
+    // Exactly the full blocks: the last of them is copied, but for its last token.
+    const std::vector<TokenId> whole(prompt.begin(), prompt.begin() + 16);
+    Sequence& exact = bench.add(whole, 1);
+    const StepPlan& plan = bench.step();
+    QCOMPARE(tokens_of(plan, exact), 1);
+    QCOMPARE(exact.cached_tokens, 15);
+    QCOMPARE(plan.copies.size(), size_t(1));
+    QCOMPARE(plan.saved_tokens, 15);
+
+    // Another way from the middle of the third block on.
+    std::vector<TokenId> other = prompt;
+    other[10] = 999;
+    Sequence& parting = bench.add(other, 1);
+    QCOMPARE(tokens_of(bench.step(), parting), 9);
+    QCOMPARE(parting.cached_tokens, 10);
+}
+
+void TestScheduler::salts_do_not_share() {
+    Bench bench({.limits = {64, 8, 0}});
+    std::vector<TokenId> prompt(12, 5);
+    bench.add(prompt, 1);
+    bench.run();
+    Sequence& other = bench.add(prompt, 1);
+    other.table.salt = 7;
+    QCOMPARE(tokens_of(bench.step(), other), 12);
+    Sequence& same = bench.add(prompt, 1);
+    same.table.salt = 7;
+    QCOMPARE(tokens_of(bench.step(), same), 1);
+}
+
+void TestScheduler::generated_tokens_are_found_too() {
+    Bench bench({.limits = {64, 8, 0}});
+    Sequence& first = bench.add(6, 11); // 16 of its 17 tokens have keys and values in the end
+    bench.run();
+    std::vector<TokenId> next_turn = first.tokens;
+    next_turn.insert(next_turn.end(), {70, 71, 72});
+    Sequence& second = bench.add(next_turn, 1);
+    QCOMPARE(tokens_of(bench.step(), second), 4);
+    QCOMPARE(second.cached_tokens, 16);
+}
+
+void TestScheduler::forks_share_the_prompt() {
+    Bench bench({.blocks = 40, .limits = {64, 4, 0}});
+    bench.add(10, 12);
+    std::vector<Sequence*> children;
+    bench.step([&](Sequence& parent, std::vector<Sequence*>& due) {
+        for (int i = 0; i < 5; ++i) {
+            children.push_back(&bench.fork(parent));
+            if (children.back()->state == SequenceState::running)
+                due.push_back(children.back());
+        }
+    });
+    QCOMPARE(bench.store.pool().held(), 3);
+    QCOMPARE(bench.scheduler.running().size(), size_t(4)); // the others wait
+    // Each writes to a copy of the block that was begun, but the last, who has it alone by then.
+    const StepPlan& plan = bench.step();
+    QCOMPARE(plan.copies.size(), size_t(3));
+    QCOMPARE(bench.store.pool().held(), 2 + 4);
+    bench.run();
+    QCOMPARE(bench.ended.size(), size_t(6));
+    for (const Sequence* child : children)
+        QVERIFY(child->cached_tokens >= 8); // in a full block, whether shared at once or found later
+}
+
+void TestScheduler::waiting_costs_nothing() {
+    // Not a measurement: the set of those that wait must not be walked, so that poisoned entries are never
+    // touched.
+    Bench bench({.limits = {4, 1, 0}});
+    bench.add(4, 40);
+    bench.step();
+    for (int i = 0; i < 10'000; ++i)
+        bench.add(1, 1);
+    const auto before = bench.scheduler.waiting();
+    bench.scheduler.plan();
+    bench.scheduler.complete();
+    QCOMPARE(bench.scheduler.waiting(), before);
+    for (size_t i = 2; i < bench.sequences.size(); ++i)
+        QVERIFY(bench.sequences[i]->table.chain.empty()); // nobody looked for their prefixes
+}
+
+void TestScheduler::anything_may_happen_data() {
+    QTest::addColumn<Setup>("setup");
+    using enum PreemptionMode;
+    constexpr auto first_come = SchedulerPolicy::first_come;
+    constexpr auto priority = SchedulerPolicy::priority;
+    QTest::newRow("roomy") << Setup{};
+    QTest::newRow("tiny pool, recompute") << Setup{10, 4, {16, 8, 0}, first_come, recompute, 0, true};
+    QTest::newRow("tiny pool, swap") << Setup{10, 4, {16, 8, 0}, first_come, swap, 64, true};
+    QTest::newRow("tiny pool, little swap") << Setup{10, 4, {16, 8, 0}, priority, swap, 5, true};
+    QTest::newRow("tiny pool, no prefixes") << Setup{10, 4, {16, 8, 0}, first_come, swap, 64, false};
+    QTest::newRow("priority, cheapest") << Setup{16, 4, {16, 8, 3}, priority, cheapest, 64, true};
+    QTest::newRow("one token a step") << Setup{16, 4, {1, 4, 0}, first_come, cheapest, 64, true};
+    QTest::newRow("one sequence") << Setup{16, 4, {8, 1, 0}, priority, swap, 64, true};
+    QTest::newRow("blocks of one token") << Setup{40, 1, {8, 6, 0}, first_come, swap, 64, true};
+    QTest::newRow("blocks of sixteen") << Setup{6, 16, {32, 6, 0}, priority, swap, 64, true};
+    QTest::newRow("many") << Setup{200, 4, {64, 40, 8}, priority, cheapest, 64, true};
+}
+
+void TestScheduler::anything_may_happen() {
+    QFETCH(Setup, setup);
+    const uint64_t seed = test::test_seed() + qHash(QTest::currentDataTag());
+    for (int round = 0; round < 20; ++round) {
+        test::Random random(seed + uint64_t(round));
+        Bench bench(setup);
+        bench.scheduler.set_costs({10.0, double(random.below(100))});
+        const int most = bench.capacity - 1;
+        int born = 0;
+        for (int step = 0; step < 400 || !bench.scheduler.idle(); ++step) {
+            QVERIFY2(step < 50'000, "the sequences do not come to an end");
+            if (step < 400 && random.chance(0.4)) {
+                // Few different tokens, and beginnings of earlier sequences: many prefixes meet.
+                std::vector<TokenId> prompt;
+                if (!bench.sequences.empty() && random.chance(0.5)) {
+                    const auto& other =
+                        bench.sequences[size_t(random.below(int(bench.sequences.size())))]->tokens;
+                    prompt.assign(other.begin(), other.begin() + random.between(0, int(other.size())));
+                }
+                for (int i = random.below(12); i >= 0; --i)
+                    prompt.push_back(random.below(3));
+                prompt.resize(size_t(std::min(int(prompt.size()), random.between(1, most))));
+                Sequence& sequence = bench.add(prompt, random.between(1, 30), random.below(3));
+                sequence.table.salt = uint64_t(random.below(8) == 0);
+                born += 1;
+            }
+            if (random.chance(0.05)) {
+                std::vector<Sequence*> open;
+                for (const auto& sequence : bench.sequences)
+                    if (sequence->state != SequenceState::ended)
+                        open.push_back(sequence.get());
+                if (!open.empty()) {
+                    Sequence* victim = open[size_t(random.below(int(open.size())))];
+                    bench.scheduler.remove(*victim);
+                    bench.ended.push_back(victim);
+                    bench.check_integrity();
+                }
+            }
+            if (bench.scheduler.idle())
+                continue;
+            bench.step([&](Sequence& parent, std::vector<Sequence*>& due) {
+                if (parent.most_computed > parent.prompt_tokens || !random.chance(0.3))
+                    return;
+                for (int i = random.between(1, 4); i > 0; --i) {
+                    Sequence& child = bench.fork(parent);
+                    child.table.salt = parent.table.salt;
+                    born += 1;
+                    if (child.state == SequenceState::running)
+                        due.push_back(&child);
+                }
+            });
+        }
+        QCOMPARE(int(bench.ended.size()), born);
+        QCOMPARE(std::set(bench.ended.begin(), bench.ended.end()).size(), size_t(born));
+        QCOMPARE(bench.store.pool().held(), 0);
+        QCOMPARE(bench.swap.used(), 0);
+    }
+}
+
+QTEST_GUILESS_MAIN(TestScheduler)
+#include "tst_scheduler.moc"
