@@ -1,0 +1,17 @@
+// How large the key/value cache is to be.
+#pragma once
+
+#include "engine/engine.h"
+
+namespace orrery {
+
+/// The configuration with every 0 replaced by the number in force. The blocks are those that were asked for,
+/// or as many as fit `cache_bytes`, or a quarter of the memory that is available now: at least one full
+/// context, at most `max_sequences` of them. Throws Error where a value makes no sense, OutOfMemory where the
+/// cache does not fit the memory that is available.
+EngineConfig plan_cache(const EngineConfig& config, const Model& model);
+
+/// The shape of the cache that a configuration asks for.
+kernels::KvCacheSpec cache_spec(const EngineConfig& config, const ModelConfig& model);
+
+} // namespace orrery

@@ -1,0 +1,94 @@
+#include "engine/run/model_runner.h"
+
+#include <chrono>
+
+namespace orrery {
+
+using Clock = std::chrono::steady_clock;
+
+ModelRunner::ModelRunner(Decoder& decoder, kernels::Backend& backend, const kernels::KvCacheSpec& spec,
+                         int max_positions)
+    : decoder_(decoder),
+      backend_(backend),
+      block_size_(spec.block_size),
+      max_positions_(max_positions),
+      block_bytes_(backend.kv_block_bytes(spec)),
+      cache_(backend.create_kv_cache(spec)) {
+    // The first measure of what a swap costs: one block, there and back.
+    std::vector<std::byte> bytes(block_bytes_);
+    copy_out(0, bytes);
+    copy_in(0, bytes);
+}
+
+ModelRunner::~ModelRunner() {
+    backend_.release(cache_);
+}
+
+void ModelRunner::reserve(int max_rows, int max_outputs) {
+    decoder_.reserve(max_rows, max_outputs, max_positions_);
+    logits_.resize(size_t(max_outputs) * size_t(decoder_.config().vocab));
+    max_rows_ = max_rows;
+    max_outputs_ = max_outputs;
+}
+
+void ModelRunner::prepare(const StepPlan& plan, HostSwap& swap, bool all_logits) {
+    for (const StepPlan::Swap& out : plan.swap_outs)
+        copy_out(out.block, swap.bytes(out.slot));
+    for (const StepPlan::Swap& in : plan.swap_ins)
+        copy_in(in.block, swap.bytes(in.slot));
+    if (!plan.copies.empty())
+        backend_.copy_kv_blocks(cache_, plan.copies);
+
+    ids_.clear();
+    positions_.clear();
+    slots_.clear();
+    block_tables_.clear();
+    output_rows_.clear();
+    spans_.clear();
+    for (const StepPlan::Part& part : plan.parts) {
+        const Sequence& sequence = *part.sequence;
+        const auto& blocks = sequence.table.blocks;
+        spans_.push_back({int32_t(ids_.size()), part.tokens, part.first, int32_t(block_tables_.size())});
+        for (int32_t position = part.first; position < part.first + part.tokens; ++position) {
+            if (all_logits)
+                output_rows_.push_back(int32_t(ids_.size()));
+            ids_.push_back(sequence.tokens[size_t(position)]);
+            positions_.push_back(position);
+            slots_.push_back(blocks[size_t(position / block_size_)] * block_size_ + position % block_size_);
+        }
+        if (part.catches_up() && !all_logits)
+            output_rows_.push_back(int32_t(ids_.size()) - 1);
+        const int32_t used = (part.first + part.tokens + block_size_ - 1) / block_size_;
+        block_tables_.insert(block_tables_.end(), blocks.begin(), blocks.begin() + used);
+    }
+}
+
+std::span<const float> ModelRunner::run() {
+    decoder_.forward({ids_, positions_, slots_, spans_, block_tables_, output_rows_}, cache_);
+    const std::span<float> logits(logits_.data(), output_rows_.size() * size_t(decoder_.config().vocab));
+    if (logits.empty())
+        backend_.synchronize();
+    else
+        decoder_.read_logits(logits);
+    return logits;
+}
+
+double ModelRunner::ns_per_swapped_block() const {
+    return 2.0 * double(copied_ns_) / double(copies_);
+}
+
+void ModelRunner::copy_out(int32_t block, std::span<std::byte> bytes) {
+    const auto start = Clock::now();
+    backend_.download_kv_block(cache_, block, bytes);
+    copied_ns_ += std::chrono::nanoseconds(Clock::now() - start).count();
+    copies_ += 1;
+}
+
+void ModelRunner::copy_in(int32_t block, std::span<const std::byte> bytes) {
+    const auto start = Clock::now();
+    backend_.upload_kv_block(cache_, block, bytes);
+    copied_ns_ += std::chrono::nanoseconds(Clock::now() - start).count();
+    copies_ += 1;
+}
+
+} // namespace orrery

@@ -1,0 +1,60 @@
+// Carries out a step's plan on the device: blocks that move, then one forward pass over all parts.
+#pragma once
+
+#include "engine/cache/host_swap.h"
+#include "engine/model/decoder.h"
+#include "engine/schedule/step_plan.h"
+
+#include <span>
+#include <vector>
+
+namespace orrery {
+
+class ModelRunner {
+public:
+    /// Throws OutOfMemory where the cache does not fit the device.
+    ModelRunner(Decoder& decoder, kernels::Backend& backend, const kernels::KvCacheSpec& spec,
+                int max_positions);
+    ~ModelRunner();
+    ModelRunner(const ModelRunner&) = delete;
+    ModelRunner& operator=(const ModelRunner&) = delete;
+
+    /// Makes room for passes of so many rows and rows of logits. Throws OutOfMemory.
+    void reserve(int max_rows, int max_outputs);
+    int max_rows() const { return max_rows_; }
+    int max_outputs() const { return max_outputs_; }
+
+    /// Moves blocks and lays out the pass. Parts that catch up get the logits of their last row; with
+    /// `all_logits`, every row of every part.
+    void prepare(const StepPlan& plan, HostSwap& swap, bool all_logits = false);
+
+    /// Runs the pass and waits for it. Returns the logits, [output rows, vocab], valid until the next pass.
+    std::span<const float> run();
+
+    size_t block_bytes() const { return block_bytes_; }
+    /// What copying a block to the host and back costs, from all copies so far.
+    double ns_per_swapped_block() const;
+
+private:
+    void copy_out(int32_t block, std::span<std::byte> bytes);
+    void copy_in(int32_t block, std::span<const std::byte> bytes);
+
+    Decoder& decoder_;
+    kernels::Backend& backend_;
+    int block_size_;
+    int max_positions_;
+    int max_rows_ = 0;
+    int max_outputs_ = 0;
+    size_t block_bytes_;
+    kernels::KvCache cache_;
+
+    int64_t copied_ns_ = 0; ///< time spent in copies between device and host, and how many
+    int64_t copies_ = 0;
+
+    // The batch, kept so that a step allocates nothing.
+    std::vector<int32_t> ids_, positions_, slots_, block_tables_, output_rows_;
+    std::vector<kernels::Span> spans_;
+    std::vector<float> logits_;
+};
+
+} // namespace orrery
