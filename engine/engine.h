@@ -57,9 +57,12 @@ public:
     void add(RequestId id, Request request);
     /// Ends a request at the next step. Unknown ids (it may have ended just now) are ignored.
     void cancel(RequestId id, FinishReason reason = FinishReason::cancelled);
-    /// Swaps the sampling parameters of a running request; in force from its next token.
+    void cancel_all(FinishReason reason = FinishReason::cancelled);
+    /// Swaps the sampling parameters of a running request; in force from its next token. The seed stays.
+    /// Throws Error where they make no sense.
     void retune(RequestId id, const SamplingParams& params);
-    /// Changes budgets, policy and preemption mode; what concerns memory layout is not changed.
+    /// Changes the budgets of the steps to come. What runs goes on running. Throws Error where a value makes
+    /// no sense, OutOfMemory where scratch memory for larger steps is not there; then nothing is changed.
     void set_budgets(int max_step_tokens, int max_sequences, int max_chunk);
 
     /// Whether nothing is running, waiting or waiting to be reported.

@@ -1,0 +1,72 @@
+#include "engine/admission.h"
+
+#include "engine/sampling_parameters.h"
+#include "kernels/error.h"
+
+namespace orrery {
+
+namespace {
+
+void require_at_least(const char* name, long long value, long long low) {
+    if (value < low)
+        throw Error(std::string(name) + " is " + std::to_string(value) + ": it must be at least " +
+                    std::to_string(low) + '.');
+}
+
+void check(const Request& request, int vocab, int capacity, const EngineConfig& config) {
+    check_tokens(request.prompt, vocab, "The prompt");
+    check_sampling(request.sampling, vocab);
+    if (request.max_tokens != -1)
+        require_at_least("max_tokens", request.max_tokens, 0);
+    require_at_least("min_tokens", request.min_tokens, 0);
+    require_at_least("samples", request.samples, 1);
+    if (request.samples > max_samples)
+        throw Error("samples is " + std::to_string(request.samples) + ": it must be at most " +
+                    std::to_string(max_samples) + '.');
+    for (const std::string& stop : request.stop)
+        if (stop.empty())
+            throw Error("A stop string is empty: it would end every answer before its first character.");
+
+    const long long length = (long long)(request.prompt.size());
+    if (length < capacity)
+        return;
+    if (length >= config.context)
+        throw Error("The prompt has " + std::to_string(length) + " tokens: the context holds " +
+                    std::to_string(config.context) + ", one of which is needed for the answer.");
+    const long long blocks = length / config.block_size + 1;
+    throw Error("The prompt has " + std::to_string(length) + " tokens and needs " + std::to_string(blocks) +
+                " blocks with its answer's first token: the cache has " + std::to_string(config.blocks) +
+                " of " + std::to_string(config.block_size) + " tokens.");
+}
+
+} // namespace
+
+void check_tokens(const std::vector<TokenId>& tokens, int vocab, const char* what) {
+    if (tokens.empty())
+        throw Error(std::string(what) + " is empty: there must be at least one token.");
+    for (size_t i = 0; i < tokens.size(); ++i)
+        if (tokens[i] < 0 || tokens[i] >= vocab)
+            throw Error(std::string(what) + " has token " + std::to_string(tokens[i]) + " at position " +
+                        std::to_string(i) + ": the vocabulary has " + std::to_string(vocab) + '.');
+}
+
+void check_sampling(const SamplingParams& params, int vocab) {
+    validate(params);
+    for (const auto& [token, bias] : params.logit_bias)
+        if (token < 0 || token >= vocab)
+            throw Error("logit_bias names token " + std::to_string(token) + ": the vocabulary has " +
+                        std::to_string(vocab) + '.');
+}
+
+Verdict judge(const Request& request, int vocab, int capacity, const EngineConfig& config) {
+    try {
+        check(request, vocab, capacity, config);
+    } catch (const Error& error) {
+        return {FinishReason::rejected, error.what()};
+    }
+    if (request.max_tokens == 0)
+        return {FinishReason::length, {}};
+    return {};
+}
+
+} // namespace orrery

@@ -1,0 +1,28 @@
+// The door: a request that makes no sense or can never fit is turned away at once, with the numbers.
+#pragma once
+
+#include "engine/engine.h"
+
+#include <string>
+
+namespace orrery {
+
+/// Answers to one prompt at the most.
+constexpr int max_samples = 256;
+
+struct Verdict {
+    FinishReason reason = FinishReason::none; ///< none: it may come in
+    std::string why;
+};
+
+/// `capacity` is the length of the longest sequence: the context, or less where the pool is smaller.
+Verdict judge(const Request& request, int vocab, int capacity, const EngineConfig& config);
+
+/// Throws Error where the list is empty or names a token outside of the vocabulary; `what` begins the
+/// sentence.
+void check_tokens(const std::vector<TokenId>& tokens, int vocab, const char* what);
+
+/// Throws Error where a sampling parameter makes no sense, or names a token outside of the vocabulary.
+void check_sampling(const SamplingParams& params, int vocab);
+
+} // namespace orrery

@@ -1,0 +1,557 @@
+#include "engine/engine.h"
+
+#include "engine/admission.h"
+#include "engine/answer.h"
+#include "engine/run/cache_plan.h"
+#include "engine/run/model_runner.h"
+#include "engine/schedule/scheduler.h"
+#include "kernels/error.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+namespace orrery {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int64_t nanoseconds(Clock::duration duration) {
+    return std::chrono::nanoseconds(duration).count();
+}
+
+/// Measures the phases of a step one after the other, so that together they make up the whole.
+class StopWatch {
+public:
+    explicit StopWatch(Clock::time_point start) : last_(start) {}
+    /// Adds the time since the last call to `phase`.
+    void lap(int64_t& phase) {
+        const auto now = Clock::now();
+        phase += nanoseconds(now - last_);
+        last_ = now;
+    }
+
+private:
+    Clock::time_point last_;
+};
+
+struct Job;
+
+/// A sequence together with the answer that it writes.
+struct Writer : Sequence {
+    Writer(Job& its_job, const AnswerRules& rules, const Request& asked, uint64_t seed, int index)
+        : job(its_job), answer(rules, asked, seed, index) {}
+
+    Job& job;
+    Answer answer;
+    Timings timings;
+};
+
+/// A request until the last of its samples has ended.
+struct Job {
+    Clock::time_point added;
+    std::optional<Clock::time_point> deadline;
+    std::vector<std::unique_ptr<Writer>> writers; ///< one per sample
+    /// Samples 1, 2, … begin when sample 0 has read the prompt: they share what it has computed.
+    bool forks_wait = false;
+    int open = 0; ///< samples that have not ended
+};
+
+} // namespace
+
+struct Engine::Impl {
+    Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked);
+
+    void add(RequestId id, Request request);
+    const StepReport& step(std::vector<TokenDelta>& deltas);
+    std::vector<float> score(const std::vector<TokenId>& ids);
+    void set_budgets(int max_step_tokens, int max_sequences, int max_chunk);
+    void check_integrity() const;
+
+    // The phases of a step.
+    void begin_report(Clock::time_point start);
+    void end_what_was_asked_for(std::vector<TokenDelta>& deltas);
+    void describe(const StepPlan& plan);
+    bool run(const StepPlan& plan, StopWatch& watch, std::span<const float>& logits,
+             std::vector<TokenDelta>& deltas);
+    void sample(std::span<const float> logits);
+    void draw(Writer& writer, std::span<const float> logits);
+    void fork_samples(Writer& first, std::span<const float> logits);
+    void publish(std::vector<TokenDelta>& deltas);
+    void end_report();
+    void measure_costs();
+
+    TokenDelta delta_of(const Writer& writer) const;
+    void end(Writer& writer, FinishReason reason, const std::string& error, std::vector<TokenDelta>& deltas);
+    void end(Job& job, FinishReason reason, const std::string& error, std::vector<TokenDelta>& deltas);
+    void close(Writer& writer, FinishReason reason, TokenDelta& delta);
+
+    std::shared_ptr<Model> model;
+    EngineConfig config;
+    AnswerRules rules;
+    ModelRunner runner;
+    BlockStore store;
+    HostSwap swap;
+    Scheduler scheduler;
+
+    Clock::time_point made = Clock::now();
+    uint64_t arrivals = 0;
+    std::unordered_map<RequestId, Job> jobs;
+    std::set<std::pair<Clock::time_point, RequestId>> deadlines;
+
+    /// Ends that were asked for since the last step.
+    struct Ending {
+        RequestId request;
+        FinishReason reason;
+        std::string error;
+    };
+    std::vector<Ending> endings;
+
+    // The step that is running.
+    struct Draw {
+        Writer* writer;
+        Sample sample;
+        std::string error; ///< why nothing could be drawn
+    };
+    std::vector<Writer*> due; ///< those whose next token can be drawn, in the order of the rows of logits
+    std::vector<Draw> draws;
+    std::vector<RequestId> ended;
+    StepReport report;
+    PreemptionCosts costs;
+    bool profiling = false;
+};
+
+Engine::Impl::Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked)
+    : model(std::move(its_model)),
+      config(plan_cache(asked, *model)),
+      rules(*model, std::min(config.context, config.blocks * config.block_size)),
+      runner(*model->decoder, *model->backend, cache_spec(config, model->config), config.context),
+      store(config.blocks, config.block_size, config.prefix_cache),
+      swap(config.swap_bytes, runner.block_bytes()),
+      scheduler(store, swap, config.policy, config.preemption,
+                {config.max_step_tokens, config.max_sequences, config.max_chunk}) {
+    runner.reserve(config.max_step_tokens, config.max_sequences);
+    store.record(&report);
+}
+
+// ---------------------------------------------------------------- what is asked for between steps
+
+void Engine::Impl::add(RequestId id, Request request) {
+    const auto [entry, is_new] = jobs.try_emplace(id);
+    if (!is_new)
+        throw Error("There is a request " + std::to_string(id) + " already.");
+    Job& job = entry->second;
+    job.added = Clock::now();
+
+    const Verdict verdict = judge(request, model->config.vocab, rules.capacity, config);
+    if (verdict.reason == FinishReason::rejected) {
+        // Nothing of it will be used but its answers' number.
+        const int samples = std::clamp(request.samples, 1, max_samples);
+        request = {};
+        request.samples = samples;
+    }
+    const uint64_t seed = request.sampling.seed.value_or(fresh_seed());
+    const uint64_t arrival = ++arrivals;
+    for (int i = 0; i < request.samples; ++i) {
+        Writer& writer = *job.writers.emplace_back(std::make_unique<Writer>(job, rules, request, seed, i));
+        writer.request = writer.table.request = id;
+        writer.table.salt = request.cache_salt;
+        writer.sample = i;
+        writer.priority = request.priority;
+        writer.arrival = arrival;
+        writer.prompt_tokens = int32_t(request.prompt.size());
+        writer.tokens = request.prompt;
+    }
+    job.open = request.samples;
+    if (verdict.reason != FinishReason::none) {
+        endings.push_back({id, verdict.reason, verdict.why});
+        return;
+    }
+    if (request.time_limit) {
+        job.deadline = job.added + *request.time_limit;
+        deadlines.emplace(*job.deadline, id);
+    }
+    // Without a cache there is nothing to share.
+    job.forks_wait = request.samples > 1 && !config.naive;
+    for (int i = 0; i < (job.forks_wait ? 1 : request.samples); ++i)
+        scheduler.enqueue(*job.writers[size_t(i)]);
+}
+
+void Engine::Impl::set_budgets(int max_step_tokens, int max_sequences, int max_chunk) {
+    if (max_step_tokens < 1 || max_sequences < 1 || max_chunk < 0)
+        throw Error("Budgets of " + std::to_string(max_step_tokens) + " tokens, " +
+                    std::to_string(max_sequences) + " sequences and chunks of " + std::to_string(max_chunk) +
+                    " tokens make no sense: the first two are at least 1, the last at least 0.");
+    // Sequences that run already go on running, so there may be more of them than the new limit.
+    const int outputs = std::max(max_sequences, int(scheduler.running().size()));
+    if (max_step_tokens > runner.max_rows() || outputs > runner.max_outputs())
+        runner.reserve(std::max(max_step_tokens, runner.max_rows()), std::max(outputs, runner.max_outputs()));
+    config.max_step_tokens = max_step_tokens;
+    config.max_sequences = max_sequences;
+    config.max_chunk = max_chunk;
+    scheduler.set_limits({max_step_tokens, max_sequences, max_chunk});
+}
+
+// ---------------------------------------------------------------- one step
+
+const StepReport& Engine::Impl::step(std::vector<TokenDelta>& deltas) {
+    const auto start = Clock::now();
+    StopWatch watch(start);
+    begin_report(start);
+
+    end_what_was_asked_for(deltas);
+    watch.lap(report.publish_ns);
+
+    const StepPlan& plan = scheduler.plan();
+    describe(plan);
+    watch.lap(report.schedule_ns);
+
+    std::span<const float> logits;
+    if (!plan.parts.empty() && run(plan, watch, logits, deltas)) {
+        scheduler.complete();
+        watch.lap(report.schedule_ns);
+        sample(logits);
+        watch.lap(report.sample_ns);
+        publish(deltas);
+    }
+    end_report();
+    watch.lap(report.publish_ns);
+    report.duration_ns = nanoseconds(Clock::now() - start);
+    if (config.check || jobs.empty())
+        check_integrity();
+    return report;
+}
+
+void Engine::Impl::begin_report(Clock::time_point start) {
+    // Assigning a fresh report would give the arrays' memory back.
+    StepReport fresh;
+    fresh.rows.swap(report.rows);
+    fresh.block_events.swap(report.block_events);
+    fresh.preemptions.swap(report.preemptions);
+    fresh.rows.clear();
+    fresh.block_events.clear();
+    fresh.preemptions.clear();
+    fresh.number = report.number + 1;
+    fresh.start_ns = nanoseconds(start - made);
+    report = std::move(fresh);
+}
+
+void Engine::Impl::end_what_was_asked_for(std::vector<TokenDelta>& deltas) {
+    const auto now = Clock::now();
+    for (const Ending& ending : endings)
+        if (const auto job = jobs.find(ending.request); job != jobs.end())
+            end(job->second, ending.reason, ending.error, deltas);
+    endings.clear();
+    while (!deadlines.empty() && deadlines.begin()->first <= now)
+        end(jobs.at(deadlines.begin()->second), FinishReason::time_limit, {}, deltas);
+}
+
+/// Fills in what the report says of the plan.
+void Engine::Impl::describe(const StepPlan& plan) {
+    const auto now = Clock::now();
+    due.clear();
+    for (const StepPlan::Part& part : plan.parts) {
+        Writer& writer = static_cast<Writer&>(*part.sequence);
+        if (part.catches_up())
+            due.push_back(&writer);
+        if (writer.timings.first_scheduled_ns == 0)
+            writer.timings.first_scheduled_ns = nanoseconds(now - writer.job.added);
+
+        const int after = part.first + part.tokens;
+        const int again = std::clamp(writer.most_computed - part.first, 0, part.tokens);
+        const int decode =
+            std::clamp(after - std::max(writer.prompt_tokens, part.first + again), 0, part.tokens);
+        report.recomputed_tokens += again;
+        report.decode_tokens += decode;
+        report.prefill_tokens += part.tokens - again - decode;
+        const RowKind kind = again > 0 ? RowKind::recompute : decode > 0 ? RowKind::decode : RowKind::prefill;
+        report.rows.push_back({writer.request, writer.sample, kind, part.tokens, after, writer.prompt_tokens,
+                               int32_t(writer.table.blocks.size())});
+        // Attention reads the keys and values of a span's whole context once.
+        report.cache_bytes += int64_t(runner.block_bytes()) * after / config.block_size;
+    }
+    report.saved_tokens = plan.saved_tokens;
+    report.preemptions = plan.preemptions;
+    if (!plan.parts.empty())
+        report.weight_bytes = int64_t(model->decoder->weight_bytes());
+}
+
+/// Moves blocks and runs the forward pass. Returns false where it failed: the sequences of the plan have
+/// ended.
+bool Engine::Impl::run(const StepPlan& plan, StopWatch& watch, std::span<const float>& logits,
+                       std::vector<TokenDelta>& deltas) {
+    try {
+        runner.prepare(plan, swap);
+        watch.lap(report.prepare_ns);
+        logits = runner.run();
+        watch.lap(report.forward_ns);
+        return true;
+    } catch (const std::exception& failure) {
+        spdlog::error("Step {} failed: {}", report.number, failure.what());
+        scheduler.abandon();
+        const std::string why = std::string("The model could not be run: ") + failure.what();
+        for (const ReportRow& row : report.rows)
+            if (const auto job = jobs.find(row.request); job != jobs.end())
+                end(job->second, FinishReason::error, why, deltas);
+        watch.lap(report.forward_ns);
+        return false;
+    }
+}
+
+void Engine::Impl::sample(std::span<const float> logits) {
+    draws.clear();
+    const size_t vocab = size_t(model->config.vocab);
+    for (size_t i = 0; i < due.size(); ++i) {
+        const auto row = logits.subspan(i * vocab, vocab);
+        draw(*due[i], row);
+        if (due[i]->job.forks_wait)
+            fork_samples(*due[i], row);
+    }
+    // Only now, when every fork has been made from what was computed.
+    for (const Draw& drawn : draws)
+        if (drawn.error.empty())
+            drawn.writer->tokens.push_back(drawn.sample.token);
+}
+
+void Engine::Impl::draw(Writer& writer, std::span<const float> logits) {
+    Draw& drawn = draws.emplace_back(Draw{&writer, {}, {}});
+    try {
+        drawn.sample = writer.answer.draw(logits, writer.tokens);
+    } catch (const std::exception& failure) {
+        drawn.error = failure.what();
+    }
+}
+
+/// The prompt has been read once; the other samples begin from there, with the same logits.
+void Engine::Impl::fork_samples(Writer& first, std::span<const float> logits) {
+    Job& job = first.job;
+    job.forks_wait = false;
+    for (size_t i = 1; i < job.writers.size(); ++i) {
+        Writer& writer = *job.writers[i];
+        scheduler.fork(first, writer);
+        if (writer.state == SequenceState::running) {
+            writer.timings.first_scheduled_ns = first.timings.first_scheduled_ns;
+            draw(writer, logits);
+        }
+    }
+}
+
+void Engine::Impl::publish(std::vector<TokenDelta>& deltas) {
+    const auto now = Clock::now();
+    for (Draw& drawn : draws) {
+        Writer& writer = *drawn.writer;
+        if (!drawn.error.empty()) {
+            end(writer, FinishReason::error, drawn.error, deltas);
+            continue;
+        }
+        if (config.naive)
+            writer.computed = 0;
+        if (writer.timings.first_token_ns == 0)
+            writer.timings.first_token_ns = nanoseconds(now - writer.job.added);
+        report.generated_tokens += 1;
+
+        Answer::Piece piece = writer.answer.take(drawn.sample.token, writer.length());
+        TokenDelta& delta = deltas.emplace_back(delta_of(writer));
+        delta.token = drawn.sample.token;
+        delta.text = std::move(piece.text);
+        delta.logprob = drawn.sample.logprob;
+        delta.top_logprobs = std::move(drawn.sample.top_logprobs);
+        delta.trace = std::move(drawn.sample.trace);
+        if (piece.finish != FinishReason::none)
+            close(writer, piece.finish, delta);
+    }
+}
+
+void Engine::Impl::end_report() {
+    for (const RequestId id : ended)
+        jobs.erase(id);
+    ended.clear();
+
+    report.running = int32_t(scheduler.running().size());
+    report.waiting = scheduler.waiting();
+    report.swapped = scheduler.swapped();
+    const BlockPool& pool = store.pool();
+    report.blocks_total = pool.total();
+    report.blocks_free = pool.free();
+    report.blocks_cached = pool.cached();
+    report.blocks_held = pool.held();
+    report.blocks_swapped = swap.used();
+    measure_costs();
+    if (profiling) {
+        const kernels::KernelProfile profile = model->backend->take_profile();
+        report.attention_ns = int64_t(profile.attention_ns);
+        report.matmul_ns = int64_t(profile.matmul_ns);
+        report.norm_ns = int64_t(profile.norm_ns);
+        report.other_ns = int64_t(profile.other_ns);
+    }
+}
+
+/// What a preemption would cost, from the steps so far.
+void Engine::Impl::measure_costs() {
+    costs.ns_per_swapped_block = runner.ns_per_swapped_block();
+    // A token is computed again as part of a long chunk, where it costs far less than on its own.
+    const int chunked = report.prefill_tokens + report.recomputed_tokens;
+    const int tokens = chunked + report.decode_tokens;
+    if (report.forward_ns > 0 && (chunked * 2 > tokens || costs.ns_per_token == 0)) {
+        const double now = double(report.forward_ns) / std::max(tokens, 1);
+        costs.ns_per_token = costs.ns_per_token == 0 ? now : 0.8 * costs.ns_per_token + 0.2 * now;
+    }
+    scheduler.set_costs(costs);
+}
+
+// ---------------------------------------------------------------- ends
+
+TokenDelta Engine::Impl::delta_of(const Writer& writer) const {
+    TokenDelta delta;
+    delta.request = writer.request;
+    delta.sample = writer.sample;
+    delta.step = report.number;
+    delta.seed = writer.answer.seed();
+    return delta;
+}
+
+/// Ends a sequence that has not ended, with a delta of its own.
+void Engine::Impl::end(Writer& writer, FinishReason reason, const std::string& error,
+                       std::vector<TokenDelta>& deltas) {
+    TokenDelta& delta = deltas.emplace_back(delta_of(writer));
+    delta.text = writer.answer.flush();
+    delta.error = error;
+    close(writer, reason, delta);
+}
+
+void Engine::Impl::end(Job& job, FinishReason reason, const std::string& error,
+                       std::vector<TokenDelta>& deltas) {
+    for (const auto& writer : job.writers)
+        if (writer->state != SequenceState::ended)
+            end(*writer, reason, error, deltas);
+}
+
+/// The one place where an answer ends: its blocks go back, the delta says why and what it cost.
+void Engine::Impl::close(Writer& writer, FinishReason reason, TokenDelta& delta) {
+    Job& job = writer.job;
+    scheduler.remove(writer);
+    writer.timings.finished_ns = nanoseconds(Clock::now() - job.added);
+    delta.finish = reason;
+    delta.usage = {writer.prompt_tokens, writer.cached_tokens, writer.answer.tokens(), writer.preemptions};
+    delta.timings = writer.timings;
+    if (--job.open > 0)
+        return;
+    if (job.deadline)
+        deadlines.erase({*job.deadline, writer.request});
+    ended.push_back(writer.request);
+}
+
+// ---------------------------------------------------------------- the rest
+
+std::vector<float> Engine::Impl::score(const std::vector<TokenId>& ids) {
+    check_tokens(ids, model->config.vocab, "The sequence");
+    const int length = int(ids.size());
+    if (length > rules.capacity)
+        throw Error("The sequence has " + std::to_string(length) + " tokens: the context holds " +
+                    std::to_string(rules.capacity) + '.');
+    Sequence sequence;
+    sequence.tokens = ids;
+    store.record(nullptr);
+    const bool fits = store.extend(sequence.table, length);
+    if (!fits) {
+        store.record(&report);
+        throw Error("The sequence needs " + std::to_string(store.blocks_for(length)) + " blocks: " +
+                    std::to_string(store.pool().available()) + " are left by the requests that run.");
+    }
+    std::vector<float> logits;
+    logits.reserve(ids.size() * size_t(model->config.vocab));
+    const int most = std::min(config.max_step_tokens, runner.max_outputs());
+    StepPlan plan;
+    try {
+        for (int first = 0; first < length; first += most) {
+            plan.parts = {{&sequence, first, std::min(most, length - first)}};
+            runner.prepare(plan, swap, true);
+            const auto part = runner.run();
+            logits.insert(logits.end(), part.begin(), part.end());
+        }
+    } catch (...) {
+        store.release(sequence.table);
+        store.record(&report);
+        throw;
+    }
+    store.release(sequence.table);
+    store.record(&report);
+    return logits;
+}
+
+void Engine::Impl::check_integrity() const {
+    std::vector<const BlockTable*> tables;
+    int slots = 0;
+    for (const auto& [id, job] : jobs)
+        for (const auto& writer : job.writers) {
+            tables.push_back(&writer->table);
+            slots += int(writer->swap_slots.size());
+        }
+    store.check_integrity(tables);
+    if (slots != swap.used())
+        throw Error("The swap space is broken: sequences hold " + std::to_string(slots) + " slots, " +
+                    std::to_string(swap.used()) + " are in use.");
+}
+
+Engine::Engine(std::shared_ptr<Model> model, const EngineConfig& config)
+    : impl_(std::make_unique<Impl>(std::move(model), config)) {}
+
+Engine::~Engine() = default;
+
+void Engine::add(RequestId id, Request request) {
+    impl_->add(id, std::move(request));
+}
+
+void Engine::cancel(RequestId id, FinishReason reason) {
+    impl_->endings.push_back({id, reason, {}});
+}
+
+void Engine::cancel_all(FinishReason reason) {
+    for (const auto& [id, job] : impl_->jobs)
+        impl_->endings.push_back({id, reason, {}});
+}
+
+void Engine::retune(RequestId id, const SamplingParams& params) {
+    check_sampling(params, impl_->model->config.vocab);
+    if (const auto job = impl_->jobs.find(id); job != impl_->jobs.end())
+        for (const auto& writer : job->second.writers)
+            writer->answer.retune(params);
+}
+
+void Engine::set_budgets(int max_step_tokens, int max_sequences, int max_chunk) {
+    impl_->set_budgets(max_step_tokens, max_sequences, max_chunk);
+}
+
+bool Engine::idle() const {
+    return impl_->jobs.empty();
+}
+
+const StepReport& Engine::step(std::vector<TokenDelta>& deltas) {
+    return impl_->step(deltas);
+}
+
+const EngineConfig& Engine::config() const {
+    return impl_->config;
+}
+
+const Model& Engine::model() const {
+    return *impl_->model;
+}
+
+std::vector<float> Engine::score(const std::vector<TokenId>& ids) {
+    return impl_->score(ids);
+}
+
+void Engine::check_integrity() const {
+    impl_->check_integrity();
+}
+
+void Engine::set_profiling(bool on) {
+    impl_->profiling = on;
+    impl_->model->backend->set_profiling(on);
+}
+
+} // namespace orrery
