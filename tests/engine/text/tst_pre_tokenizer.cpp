@@ -81,7 +81,8 @@ private slots:
         }
     }
 
-    /// Runs that make a careless pattern look at each byte again from each byte; 10^10 steps would be noticed.
+    /// Runs that make a careless pattern look at each byte again from each byte; 10^10 steps would be
+    /// noticed.
     void long_runs_take_linear_work_data() {
         QTest::addColumn<QString>("pre");
         for (const char* name : {"gpt-2", "smollm", "default", "falcon", "llama-bpe", "qwen2", "qwen35",
