@@ -1,18 +1,25 @@
 #include "kernels/backend.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "kernels/error.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace orrery::kernels {
 
-std::unique_ptr<Backend> make_backend(BackendKind kind, int) {
+std::unique_ptr<Backend> make_backend(BackendKind kind, int threads) {
+    std::string why_not;
     switch (kind) {
     case BackendKind::reference:
         return std::make_unique<ReferenceBackend>();
     case BackendKind::automatic:
+        if (auto cpu = make_cpu_backend(threads, why_not,
+                                        "The processor, because this build has no back end for a GPU."))
+            return cpu;
         return std::make_unique<ReferenceBackend>(
-            ReferenceOptions{.why = "The plain reference, because this build has no faster back end."});
+            ReferenceOptions{.why = "The plain reference, because " + why_not + "."});
     case BackendKind::cpu:
-        throw Error("There is no CPU back end in this build.");
+        if (auto cpu = make_cpu_backend(threads, why_not))
+            return cpu;
+        throw Error("The CPU back end does not work here: " + why_not + ".");
     case BackendKind::cuda:
         throw Error("There is no CUDA back end in this build.");
     }

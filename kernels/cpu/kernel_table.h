@@ -1,0 +1,95 @@
+// The inner loops, one set per code path. Each set is compiled in a translation unit of its own with the
+// flags of its instruction set, from the same templates; everything else in this folder is plain C++.
+//
+// All sets add in the same order, so they give the same bits.
+#pragma once
+
+#include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/packed_weight.h"
+#include "kernels/quant/tensor_type.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace orrery::kernels::cpu {
+
+/// 32 activations of one row as int8, x ≈ scale · quants, and what the offsets and minima of weights need:
+/// for groups of 32 and of 16 columns.
+struct ActivationBlock {
+    int8_t quants[32];
+    float scale;
+    float sum;         ///< scale · Σ quants: what a minimum of 1 adds
+    int32_t minus_8;   ///< −8 · Σ quants: what codes with an offset of 8 add too much, negated
+    int32_t minus_128; ///< −128 · Σ quants
+    float half_sum[2]; ///< the same for each 16 columns
+    int32_t half_minus_8[2];
+    int32_t half_minus_128[2];
+};
+
+/// Rows of activations are quantised and stored in groups of 8, block by block, so that a tile of rows is
+/// read with constant distances: block b of row r is blocks[(r / 8 · columns / 32 + b) · 8 + r % 8].
+inline constexpr int row_group = 8;
+
+/// Where results go: out[row · stride + column].
+struct Output {
+    float* out = nullptr;
+    int64_t stride = 0;
+    const float* bias = nullptr; ///< [columns], or none
+    bool accumulate = false;     ///< out += result + bias
+};
+
+/// The queries of one key/value head against up to 256 cached tokens.
+struct AttentionPart {
+    /// Per 16 tokens: keys [key_length, 16] and values [16, value_length], of the cache's element type.
+    const void* keys[16];
+    const void* values[16];
+    int key_length = 0;
+    int value_length = 0;
+    int queries = 0;
+    const float* q = nullptr;        ///< queries, scaled, in groups of 8: [group][key_length][8]
+    const int32_t* tokens = nullptr; ///< how many of the part's tokens each query sees, [queries]
+    float* scores = nullptr;         ///< scratch [queries rounded up to 8, 256]
+    float* peak = nullptr;           ///< out: largest score, [queries]
+    float* sum = nullptr;            ///< out: Σ exp(score − peak), [queries]
+    float* out = nullptr;            ///< out: Σ exp(score − peak) · value, [queries, value_length]
+};
+
+struct KernelTable {
+    const char* name;
+
+    /// out = x / √(mean(x²) + eps) · norm
+    void (*rms_norm)(const float* x, const float* norm, float eps, float* out, int64_t columns);
+    /// out = silu(gate) · up, x = [gate | up]
+    void (*silu_gate)(const float* x, float* out, int64_t columns);
+    /// Quantises a row; its block b goes to out[b · row_group].
+    void (*quantise)(const float* x, ActivationBlock* out, int64_t columns);
+
+    /// Tiles [first_tile, last_tile) of a matrix times `rows` rows of activations, the first of which is the
+    /// first of a row group. `output` is that of the matrix's first row and of the first activation row.
+    void (*packed[packed_format_count])(const PackedMatrix& w, int64_t first_tile, int64_t last_tile,
+                                        const ActivationBlock* x, int64_t rows, const Output& output);
+    /// The same for F32, F16 and BF16 rows as the file has them: weight rows [first, last), x is
+    /// [rows, columns].
+    void (*dense)(TensorType type, const std::byte* w, int64_t columns, int64_t first, int64_t last,
+                  const float* x, int64_t rows, const Output& output);
+
+    /// Turns `heads` heads of a row by the rotation [dimensions / 2, 2] of its position.
+    void (*rope_interleaved)(float* x, int64_t heads, int64_t head_stride, const float* rotation,
+                             int dimensions);
+    void (*rope_halves)(float* x, int64_t heads, int64_t head_stride, const float* rotation, int dimensions);
+
+    void (*to_half)(const float* x, uint16_t* out, int64_t count);
+    void (*attention_f32)(const AttentionPart& part);
+    void (*attention_f16)(const AttentionPart& part);
+    /// Folds the part (peak, sum, out) into the state of the parts before it, [value_length] each.
+    void (*combine)(float* peak, float* sum, float* out, float part_peak, float part_sum,
+                    const float* part_out, int value_length);
+    /// out = x / sum
+    void (*divide)(const float* x, float sum, float* out, int64_t count);
+};
+
+const KernelTable& avx2_kernels();
+const KernelTable& avx512_vnni_kernels();
+const KernelTable& kernels_for(IsaLevel level);
+
+} // namespace orrery::kernels::cpu

@@ -1,0 +1,114 @@
+#include "kernels/cpu/kv_store.h"
+
+#include "kernels/quant/kv_row.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace orrery::kernels::cpu {
+
+KvStore::Layout KvStore::layout(const KvCacheSpec& spec) {
+    Layout l{};
+    l.across = (spec.type == KvType::f32 || spec.type == KvType::f16) && spec.block_size % 16 == 0;
+    l.key_row = row_bytes(spec.type, static_cast<size_t>(spec.key_length));
+    l.value_row = row_bytes(spec.type, static_cast<size_t>(spec.value_length));
+    const auto tokens = static_cast<size_t>(spec.block_size);
+    l.values = align_up(tokens * l.key_row, cache_line);
+    l.head = l.values + align_up(tokens * l.value_row, cache_line);
+    return l;
+}
+
+size_t KvStore::block_bytes(const KvCacheSpec& spec) {
+    return layout(spec).head * static_cast<size_t>(spec.kv_heads) * static_cast<size_t>(spec.layers);
+}
+
+KvStore::KvStore(const KvCacheSpec& spec)
+    : spec_(spec), layout_(layout(spec)), across_(layout_.across), block_bytes_(block_bytes(spec)) {}
+
+bool KvStore::allocate() {
+    memory_ = allocate_memory(std::max<size_t>(bytes(), 1));
+    return memory_ != nullptr;
+}
+
+std::byte* KvStore::head(int layer, int head, int32_t block_index) {
+    const auto index =
+        static_cast<size_t>(layer) * static_cast<size_t>(spec_.kv_heads) + static_cast<size_t>(head);
+    return block(block_index) + index * layout_.head;
+}
+
+void KvStore::store(int layer, int head_index, int64_t slot, const float* key, const float* value,
+                    const KernelTable& kernels, float* scratch) {
+    std::byte* base = head(layer, head_index, static_cast<int32_t>(slot / spec_.block_size));
+    const auto token = static_cast<size_t>(slot % spec_.block_size);
+    std::byte* value_row = base + layout_.values + token * layout_.value_row;
+    const auto key_length = static_cast<size_t>(spec_.key_length);
+    if (!across_) {
+        if (rotates_keys(spec_.type)) {
+            std::copy_n(key, key_length, scratch);
+            rotate(scratch, key_length);
+            key = scratch;
+        }
+        encode_kv_row(spec_.type, key, base + token * layout_.key_row, key_length);
+        encode_kv_row(spec_.type, value, value_row, static_cast<size_t>(spec_.value_length));
+        return;
+    }
+    const size_t start = token / 16 * 16 * key_length + token % 16;
+    if (spec_.type == KvType::f32) {
+        auto* keys = reinterpret_cast<float*>(base) + start;
+        for (size_t d = 0; d < key_length; ++d)
+            keys[d * 16] = key[d];
+        std::memcpy(value_row, value, layout_.value_row);
+    } else {
+        auto* keys = reinterpret_cast<uint16_t*>(base) + start;
+        auto* halves = reinterpret_cast<uint16_t*>(scratch);
+        kernels.to_half(key, halves, spec_.key_length);
+        for (size_t d = 0; d < key_length; ++d)
+            keys[d * 16] = halves[d];
+        kernels.to_half(value, reinterpret_cast<uint16_t*>(value_row), spec_.value_length);
+    }
+}
+
+size_t KvStore::scratch_floats() const {
+    if (across_)
+        return 0;
+    // A part's keys and values, and one key's row on its way.
+    const auto key_length = static_cast<size_t>(spec_.key_length);
+    return part_tokens * (key_length + static_cast<size_t>(spec_.value_length)) + key_length;
+}
+
+void KvStore::fill_part(AttentionPart& part, int layer, int head_index, const int32_t* table, int64_t first,
+                        int64_t tokens, float* scratch) {
+    const auto block_size = static_cast<int64_t>(spec_.block_size);
+    const auto key_length = static_cast<size_t>(spec_.key_length);
+    const auto value_length = static_cast<size_t>(spec_.value_length);
+    if (across_) {
+        for (int64_t t = 0; t < tokens; t += 16) {
+            const int64_t position = first + t;
+            std::byte* base = head(layer, head_index, table[position / block_size]);
+            const auto token = static_cast<size_t>(position % block_size);
+            part.keys[t / 16] = base + token * layout_.key_row; // 16 tokens take 16 rows, across as along
+            part.values[t / 16] = base + layout_.values + token * layout_.value_row;
+        }
+        return;
+    }
+    float* keys = scratch;
+    float* values = keys + part_tokens * key_length;
+    float* row = values + part_tokens * value_length;
+    for (int64_t t = 0; t < tokens; ++t) {
+        const int64_t position = first + t;
+        std::byte* base = head(layer, head_index, table[position / block_size]);
+        const auto token = static_cast<size_t>(position % block_size);
+        decode_kv_row(spec_.type, base + token * layout_.key_row, row, key_length);
+        float* tile = keys + static_cast<size_t>(t / 16) * 16 * key_length + t % 16;
+        for (size_t d = 0; d < key_length; ++d)
+            tile[d * 16] = row[d];
+        decode_kv_row(spec_.type, base + layout_.values + token * layout_.value_row,
+                      values + static_cast<size_t>(t) * value_length, value_length);
+    }
+    for (int64_t t = 0; t < tokens; t += 16) {
+        part.keys[t / 16] = keys + static_cast<size_t>(t) * key_length;
+        part.values[t / 16] = values + static_cast<size_t>(t) * value_length;
+    }
+}
+
+} // namespace orrery::kernels::cpu

@@ -1,0 +1,146 @@
+// Linear operations: prologue, quantisation and product.
+#include "kernels/cpu/program.h"
+
+#include <algorithm>
+
+namespace orrery::kernels::cpu {
+
+namespace {
+
+/// Up to this many elements, each thread works out a prologue for itself: that takes less time than it takes
+/// two threads to meet once more.
+constexpr int64_t elements_to_redo = 8192;
+
+/// Activations of one block of rows stay in a core's L2 cache, beside the weights that pass through.
+constexpr int64_t row_block_bytes = 768 << 10;
+
+int64_t round_up(int64_t value, int64_t step) {
+    return (value + step - 1) / step * step;
+}
+
+} // namespace
+
+struct Program::LinearJob {
+    LinearArguments arguments;
+    uint64_t serial = 0;      ///< where each thread prepares the rows for itself, else 0
+    size_t floats_offset = 0; ///< of the float rows in a thread's scratch, behind the quantised ones
+    int64_t row_block = 0;
+    int64_t tiles_per_item = 1;
+    int64_t items_per_block = 1;
+};
+
+void Program::linear(const LinearArguments& a) {
+    if (a.rows <= 0)
+        return;
+    const CpuWeight& weight = *a.weight;
+    const bool prepares_floats = a.prologue != Prologue::none && weight.has_dense;
+    const bool prepares = weight.has_packed || prepares_floats;
+    const auto row_floats = static_cast<size_t>(weight.columns) * sizeof(float);
+    const size_t block_bytes =
+        weight.has_packed
+            ? static_cast<size_t>(round_up(a.rows, row_group) * weight.columns / 32) * sizeof(ActivationBlock)
+            : 0;
+
+    LinearJob job;
+    job.arguments = a;
+    if (prepares && a.rows * weight.columns <= elements_to_redo) {
+        job.serial = ++serial_;
+        job.floats_offset = align_up(block_bytes, cache_line);
+        grow_scratch(job.floats_offset + row_floats * static_cast<size_t>(a.rows));
+    } else if (prepares) {
+        activations_.grow(block_bytes);
+        if (prepares_floats)
+            float_rows_.grow(row_floats * static_cast<size_t>(a.rows));
+        grow_scratch(row_floats);
+        const int64_t groups = round_up(a.rows, row_group) / row_group;
+        record(&KernelProfile::norm_ns, groups, fair_chunk(groups),
+               [this, a, prepares_floats](int64_t first, int64_t last, int thread) {
+                   prepare_rows(a, first * row_group, std::min(last * row_group, a.rows),
+                                activations_.as<ActivationBlock>(),
+                                prepares_floats ? float_rows_.as<float>() : nullptr,
+                                threads_[static_cast<size_t>(thread)].scratch.as<float>());
+               });
+    }
+
+    const int64_t row_bytes = weight.has_dense
+                                  ? weight.columns * 4
+                                  : weight.columns / 32 * static_cast<int64_t>(sizeof(ActivationBlock));
+    job.row_block = std::max<int64_t>(row_group, row_block_bytes / row_bytes / row_group * row_group);
+    const int64_t row_blocks = (a.rows + job.row_block - 1) / job.row_block;
+    const int64_t threads = pool_.threads();
+    job.tiles_per_item = std::clamp<int64_t>(weight.tiles * row_blocks / (threads * 8), 1, 16);
+    job.items_per_block = (weight.tiles + job.tiles_per_item - 1) / job.tiles_per_item;
+    record(&KernelProfile::matmul_ns, row_blocks * job.items_per_block, 1,
+           [this, job](int64_t first, int64_t last, int thread) { run_linear(job, first, last, thread); });
+}
+
+void Program::prepare_rows(const LinearArguments& a, int64_t first, int64_t last, ActivationBlock* blocks,
+                           float* floats, float* row) const {
+    const CpuWeight& weight = *a.weight;
+    const int64_t columns = weight.columns;
+    for (int64_t r = first; r < last; ++r) {
+        const float* x = a.x + r * columns * (a.prologue == Prologue::silu_gate ? 2 : 1);
+        float* target = floats != nullptr ? floats + r * columns : row;
+        switch (a.prologue) {
+        case Prologue::none:
+            break;
+        case Prologue::rms_norm:
+            kernels_.rms_norm(x, a.norm, a.eps, target, columns);
+            break;
+        case Prologue::silu_gate:
+            kernels_.silu_gate(x, target, columns);
+            break;
+        }
+        if (weight.has_packed)
+            kernels_.quantise(a.prologue == Prologue::none ? x : target,
+                              blocks + r / row_group * row_group * (columns / 32) + r % row_group, columns);
+    }
+}
+
+void Program::run_linear(const LinearJob& job, int64_t first, int64_t last, int thread) {
+    const LinearArguments& a = job.arguments;
+    const CpuWeight& weight = *a.weight;
+    const int64_t columns = weight.columns;
+    const ActivationBlock* blocks = activations_.as<ActivationBlock>();
+    const float* floats = float_rows_.as<float>();
+    if (job.serial != 0) {
+        Thread& own = threads_[static_cast<size_t>(thread)];
+        auto* own_blocks = own.scratch.as<ActivationBlock>();
+        auto* own_floats = own.scratch.as<float>(job.floats_offset);
+        if (own.prepared != job.serial) {
+            prepare_rows(a, 0, a.rows, own_blocks, own_floats, own_floats);
+            own.prepared = job.serial;
+        }
+        blocks = own_blocks;
+        floats = own_floats;
+    }
+    if (a.prologue == Prologue::none)
+        floats = a.x;
+
+    for (int64_t item = first; item < last; ++item) {
+        const int64_t first_row = item / job.items_per_block * job.row_block;
+        const int64_t rows = std::min(job.row_block, a.rows - first_row);
+        const int64_t first_tile = item % job.items_per_block * job.tiles_per_item;
+        const int64_t last_tile = std::min(first_tile + job.tiles_per_item, weight.tiles);
+        for (const WeightSlice& slice : weight.slices) {
+            const int64_t from = std::max(first_tile - slice.first_tile, int64_t{0});
+            const int64_t to = std::min(last_tile - slice.first_tile, slice.tiles());
+            if (from >= to)
+                continue;
+            Output output;
+            output.out = a.out + first_row * weight.rows + slice.first_row;
+            output.stride = weight.rows;
+            output.bias = a.bias != nullptr ? a.bias + slice.first_row : nullptr;
+            output.accumulate = a.accumulate;
+            if (slice.is_packed)
+                kernels_.packed[static_cast<size_t>(slice.packed.format)](
+                    slice.packed, from, to, blocks + first_row * (columns / 32), rows, output);
+            else
+                kernels_.dense(slice.part.type, slice.part.bytes, columns, from * tile_rows,
+                               std::min(to * tile_rows, slice.part.rows), floats + first_row * columns, rows,
+                               output);
+        }
+    }
+}
+
+} // namespace orrery::kernels::cpu

@@ -1,0 +1,219 @@
+// 16 lanes in one register: AVX-512. See simd_avx2.h for the same in two registers.
+// Only for kernels_avx512.cpp; everything is internal to it.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#define ORRERY_INLINE static inline __attribute__((always_inline))
+
+namespace orrery::kernels::cpu {
+namespace {
+
+struct F32 {
+    __m512 v;
+};
+struct I32 {
+    __m512i v;
+};
+
+// How many activation rows a tile of 16 outputs is multiplied with at once, and the tile of the dense
+// product: 32 registers hold 8 sums, 8 lines of weights and the rest.
+constexpr int max_packed_rows = 8;
+constexpr int dense_rows = 6;
+/// dot() multiplies codes as unsigned numbers: an offset of 128 has to be taken off.
+constexpr bool dot_needs_offset_128 = true;
+
+ORRERY_INLINE __mmask16 first_lanes(int64_t n) {
+    return static_cast<__mmask16>((1u << n) - 1u);
+}
+
+ORRERY_INLINE F32 set1(float x) {
+    return {_mm512_set1_ps(x)};
+}
+ORRERY_INLINE F32 zero() {
+    return {_mm512_setzero_ps()};
+}
+ORRERY_INLINE F32 load(const float* p) {
+    return {_mm512_loadu_ps(p)};
+}
+ORRERY_INLINE F32 load_first(const float* p, int64_t n) {
+    return {_mm512_maskz_loadu_ps(first_lanes(n), p)};
+}
+ORRERY_INLINE void store(float* p, F32 a) {
+    _mm512_storeu_ps(p, a.v);
+}
+ORRERY_INLINE void store_first(float* p, F32 a, int64_t n) {
+    _mm512_mask_storeu_ps(p, first_lanes(n), a.v);
+}
+ORRERY_INLINE F32 load_half(const uint16_t* p) {
+    return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+ORRERY_INLINE F32 load_half_first(const uint16_t* p, int64_t n) {
+    return {_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), p))};
+}
+ORRERY_INLINE F32 load_bfloat(const uint16_t* p) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
+ORRERY_INLINE F32 load_bfloat_first(const uint16_t* p, int64_t n) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first_lanes(n), p));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
+/// 16 int8 or uint8 as floats.
+ORRERY_INLINE F32 load_i8(const void* p) {
+    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
+}
+ORRERY_INLINE F32 load_u8(const void* p) {
+    return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
+}
+ORRERY_INLINE void store_half(uint16_t* p, F32 a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
+}
+ORRERY_INLINE void store_half_first(uint16_t* p, F32 a, int64_t n) {
+    _mm256_mask_storeu_epi16(p, first_lanes(n), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+ORRERY_INLINE F32 add(F32 a, F32 b) {
+    return {_mm512_add_ps(a.v, b.v)};
+}
+ORRERY_INLINE F32 sub(F32 a, F32 b) {
+    return {_mm512_sub_ps(a.v, b.v)};
+}
+ORRERY_INLINE F32 mul(F32 a, F32 b) {
+    return {_mm512_mul_ps(a.v, b.v)};
+}
+ORRERY_INLINE F32 div(F32 a, F32 b) {
+    return {_mm512_div_ps(a.v, b.v)};
+}
+/// a · b + c, rounded once
+ORRERY_INLINE F32 fma(F32 a, F32 b, F32 c) {
+    return {_mm512_fmadd_ps(a.v, b.v, c.v)};
+}
+/// a · b − c in even, a · b + c in odd lanes
+ORRERY_INLINE F32 fma_addsub(F32 a, F32 b, F32 c) {
+    return {_mm512_fmaddsub_ps(a.v, b.v, c.v)};
+}
+ORRERY_INLINE F32 max(F32 a, F32 b) {
+    return {_mm512_max_ps(a.v, b.v)};
+}
+ORRERY_INLINE F32 min(F32 a, F32 b) {
+    return {_mm512_min_ps(a.v, b.v)};
+}
+ORRERY_INLINE F32 abs(F32 a) {
+    return {_mm512_abs_ps(a.v)};
+}
+ORRERY_INLINE F32 round_nearest(F32 a) {
+    return {_mm512_roundscale_ps(a.v, 0)};
+}
+/// 2^a for integral a from −126 to 127
+ORRERY_INLINE F32 power_of_2(F32 a) {
+    const __m512i e = _mm512_add_epi32(_mm512_cvtps_epi32(a.v), _mm512_set1_epi32(127));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(e, 23))};
+}
+/// Lane i is a where i < n, else b.
+ORRERY_INLINE F32 select_first(F32 a, F32 b, int64_t n) {
+    return {_mm512_mask_mov_ps(b.v, first_lanes(n), a.v)};
+}
+ORRERY_INLINE F32 zero_below(F32 a, F32 x, F32 limit) {
+    return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_GE_OQ), a.v)};
+}
+ORRERY_INLINE F32 swap_pairs(F32 a) {
+    return {_mm512_permute_ps(a.v, 0xb1)};
+}
+ORRERY_INLINE F32 double_even(F32 a) {
+    return {_mm512_moveldup_ps(a.v)};
+}
+ORRERY_INLINE F32 double_odd(F32 a) {
+    return {_mm512_movehdup_ps(a.v)};
+}
+
+/// a and b hold pairs: the first and the second halves of all pairs.
+ORRERY_INLINE void split_pairs(F32 a, F32 b, F32& even, F32& odd) {
+    const __m512i first = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    even = {_mm512_permutex2var_ps(a.v, first, b.v)};
+    odd = {_mm512_permutex2var_ps(a.v, _mm512_add_epi32(first, _mm512_set1_epi32(1)), b.v)};
+}
+
+/// Lanes i and i + 8, then i + 4, i + 2, i + 1.
+ORRERY_INLINE float reduce_add(F32 a) {
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+ORRERY_INLINE float reduce_max(F32 a) {
+    return _mm512_reduce_max_ps(a.v);
+}
+
+ORRERY_INLINE I32 to_int(F32 a) {
+    return {_mm512_cvtps_epi32(a.v)};
+}
+ORRERY_INLINE F32 to_float(I32 a) {
+    return {_mm512_cvtepi32_ps(a.v)};
+}
+ORRERY_INLINE int reduce_add(I32 a) {
+    return _mm512_reduce_add_epi32(a.v);
+}
+ORRERY_INLINE void store_i8(int8_t* p, I32 a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+}
+ORRERY_INLINE I32 set1_int(int32_t x) {
+    return {_mm512_set1_epi32(x)};
+}
+
+ORRERY_INLINE int32_t four_bytes(const int8_t* p) {
+    int32_t word;
+    __builtin_memcpy(&word, p, 4);
+    return word;
+}
+
+/// The codes of 16 rows × 32 columns, ready to be multiplied.
+template <CodeClass code>
+struct Codes {
+    __m512i line[8];
+
+    ORRERY_INLINE Codes load(const uint8_t* p, const __m512i table) {
+        Codes c;
+        if constexpr (is_nibble(code)) {
+            const __m512i low = _mm512_set1_epi8(15);
+            for (int j = 0; j < 4; ++j) {
+                const __m512i both = _mm512_loadu_si512(p + j * 64);
+                c.line[j] = _mm512_and_si512(both, low);
+                c.line[j + 4] = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
+            }
+            if constexpr (code == CodeClass::nibble_table)
+                for (__m512i& line : c.line)
+                    line = _mm512_shuffle_epi8(table, line);
+        } else {
+            for (int j = 0; j < 8; ++j)
+                c.line[j] = _mm512_loadu_si512(p + j * 64);
+        }
+        return c;
+    }
+};
+
+using Table = __m512i;
+ORRERY_INLINE Table load_table(const uint8_t* table) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+}
+
+/// start + Σ code · quant over columns 4·first … 4·(first + count) of each of R rows of activations.
+template <CodeClass code, int R, int first, int count>
+ORRERY_INLINE void dot(const Codes<code>& c, const ActivationBlock* x, const int32_t (&start)[R],
+                       I32 (&out)[R]) {
+    for (int r = 0; r < R; ++r)
+        out[r].v = _mm512_set1_epi32(start[r]);
+    for (int j = first; j < first + count; ++j)
+        for (int r = 0; r < R; ++r)
+            out[r].v =
+                _mm512_dpbusd_epi32(out[r].v, c.line[j], _mm512_set1_epi32(four_bytes(x[r].quants + j * 4)));
+}
+
+ORRERY_INLINE void prefetch(const void* p) {
+    _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+
+} // namespace
+} // namespace orrery::kernels::cpu

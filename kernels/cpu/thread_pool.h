@@ -1,0 +1,78 @@
+// Threads that walk one list of phases together.
+//
+// A phase is a number of independent items; the next phase starts when all items of the one before are
+// done. Items are handed out by an atomic counter, and a phase waits for its items, never for a thread: a
+// worker that wakes late, or whose core somebody else has taken, joins wherever the others are, and a
+// program is finished by whoever is there. What an item computes may therefore not depend on the thread
+// that runs it; the thread's number is only for scratch memory.
+//
+// Whoever waits spins for some microseconds and then sleeps, so that a shared core goes to the thread that
+// has work.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace orrery::kernels::cpu {
+
+/// One step of a program.
+struct Phase {
+    /// Runs the items [first, last) as thread number `thread`. Must not throw.
+    std::function<void(int64_t first, int64_t last, int thread)> run;
+    int64_t items = 0;
+    int64_t chunk = 1; ///< items handed out at once
+};
+
+class ThreadPool {
+public:
+    /// `threads` ≥ 1, the caller of run() included.
+    explicit ThreadPool(int threads);
+    ~ThreadPool();
+    ThreadPool(const ThreadPool&) = delete;
+    ThreadPool& operator=(const ThreadPool&) = delete;
+
+    int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+    /// Runs all phases in order; the calling thread is thread 0. `after_phase`, where given, is called by
+    /// the calling thread with the index of each phase that has just ended.
+    void run(std::vector<Phase> phases, const std::function<void(size_t)>& after_phase = {});
+
+    /// Runs one phase of `items` items.
+    void parallel(int64_t items, int64_t chunk, std::function<void(int64_t, int64_t, int)> body);
+
+private:
+    struct alignas(64) Progress {
+        std::atomic<int64_t> next{0}; ///< first item that nobody has taken
+        alignas(64) std::atomic<int64_t> done{0};
+    };
+    /// A program in the making or running. A worker may linger in one that has ended, so there are more
+    /// slots than workers, and a slot is used again only when nobody is inside.
+    struct Slot {
+        std::vector<Phase> phases;
+        std::unique_ptr<Progress[]> progress;
+        size_t capacity = 0;
+        std::atomic<int> inside{0};
+    };
+
+    void work(int thread);
+    void walk(Slot& slot, int thread, const std::function<void(size_t)>& after_phase);
+    static void wait_until_done(std::atomic<int64_t>& done, int64_t items);
+
+    static constexpr uint64_t nothing = 0;
+
+    std::vector<std::unique_ptr<Slot>> slots_;
+    /// Which program runs: epoch · number of slots + slot + 1; `nothing` between programs. The epoch makes
+    /// two programs in the same slot differ.
+    alignas(64) std::atomic<uint64_t> current_{nothing};
+    /// Counts starts and the stop: what idle workers sleep on.
+    alignas(64) std::atomic<uint32_t> bell_{0};
+    std::atomic<bool> stopping_{false};
+    uint64_t epoch_ = 0;
+    std::vector<std::thread> workers_;
+};
+
+} // namespace orrery::kernels::cpu
