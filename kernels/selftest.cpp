@@ -616,17 +616,19 @@ void Selftest::moved_blocks(KvCache cache, const AttentionCase& test, const Floa
 }
 
 std::vector<SelftestResult> Selftest::run() {
+    const auto wanted = [&](const char* family) { return options_.only.empty() || options_.only == family; };
     for (const TensorType type : all_tensor_types()) {
-        for (int i = 0; i < options_.repeats; ++i)
+        for (int i = 0; i < options_.repeats && wanted("linear"); ++i)
             linear(type);
-        embed(type);
+        if (wanted("embed"))
+            embed(type);
     }
-    for (int i = 0; i < options_.repeats; ++i)
+    for (int i = 0; i < options_.repeats && wanted("gather"); ++i)
         gather();
     for (const KvType type : {KvType::f32, KvType::f16, KvType::int8, KvType::int4}) {
-        for (int i = 0; i < options_.repeats; ++i)
+        for (int i = 0; i < options_.repeats && wanted("attention"); ++i)
             attention(type, false);
-        if (options_.long_contexts)
+        if (options_.long_contexts && wanted("attention"))
             attention(type, true);
     }
     return std::move(results_);
