@@ -1,6 +1,6 @@
 // The program with the window: orrery [MODEL] [--backend …] [--threads N].
 #include "kernels/error.h"
-#include "ui/main_window.h"
+#include "ui/language.h"
 #include "ui/models/recent_models.h"
 #include "ui/workbench.h"
 
@@ -13,9 +13,9 @@
 
 namespace {
 
-QString words(const char* text) {
-    return QCoreApplication::translate("CommandLine", text);
-}
+class Words {
+    Q_DECLARE_TR_FUNCTIONS(CommandLine)
+};
 
 } // namespace
 
@@ -29,18 +29,20 @@ int main(int argc, char** argv) {
     QApplication::setApplicationVersion(QStringLiteral(ORRERY_VERSION));
     QApplication::setDesktopFileName(QStringLiteral("orrery"));
 
+    orrery::ui::language::apply(orrery::ui::language::chosen());
+
     QCommandLineParser parser;
-    parser.setApplicationDescription(words("A workbench for the inference of language models."));
+    parser.setApplicationDescription(Words::tr("A workbench for the inference of language models."));
     parser.addHelpOption();
     parser.addVersionOption();
-    parser.addPositionalArgument(QStringLiteral("model"), words("The model to open (a .gguf file)."),
+    parser.addPositionalArgument(QStringLiteral("model"), Words::tr("The model to open (a .gguf file)."),
                                  QStringLiteral("[model]"));
-    const QCommandLineOption backend(QStringLiteral("backend"), words("reference, cpu, cuda or auto"),
+    const QCommandLineOption backend(QStringLiteral("backend"), Words::tr("reference, cpu, cuda or auto"),
                                      QStringLiteral("name"), QStringLiteral("auto"));
     const QCommandLineOption threads(QStringLiteral("threads"),
-                                     words("Threads of the CPU back end; 0: one per core"),
+                                     Words::tr("Threads of the CPU back end; 0: one per core"),
                                      QStringLiteral("number"), QStringLiteral("0"));
-    const QCommandLineOption log(QStringLiteral("log"), words("debug, info, warning or error"),
+    const QCommandLineOption log(QStringLiteral("log"), Words::tr("debug, info, warning or error"),
                                  QStringLiteral("level"), QStringLiteral("warning"));
     parser.addOptions({backend, threads, log});
     parser.process(app);

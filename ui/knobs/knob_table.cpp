@@ -115,7 +115,8 @@ std::vector<Knob> makeKnobs() {
         .lowestMeans = Words::tr("off");
     add(KnobGroup::Truncation, "xtc_probability", Words::tr("XTC probability"),
         Words::tr("The chance that all top choices but the least likely of them are dropped; 0 is off."), 0,
-        1, 0.01, 2, [](const P& p) { return dropIdle(p, Stage::xtc); });
+        1, 0.01, 2, [](const P& p) { return dropIdle(p, Stage::xtc); })
+        .lowestMeans = Words::tr("off");
     add(KnobGroup::Truncation, "xtc_threshold", Words::tr("XTC threshold"),
         Words::tr("The probability from which a token counts as a top choice for XTC."), 0, 0.5, 0.01, 2,
         [](const P& p) {
@@ -144,7 +145,8 @@ std::vector<Knob> makeKnobs() {
     add(KnobGroup::Dry, "dry_multiplier", Words::tr("Multiplier"),
         Words::tr("How strongly going on with a passage that was there before is penalised; 0 is off."), 0, 5,
         0.05, 2,
-        [](const P& p) { return p.dry_range == 0 ? Words::tr("It looks back at 0 tokens.") : dryIdle(p); });
+        [](const P& p) { return p.dry_range == 0 ? Words::tr("It looks back at 0 tokens.") : dryIdle(p); })
+        .lowestMeans = Words::tr("off");
     add(KnobGroup::Dry, "dry_base", Words::tr("Base"),
         Words::tr("How fast the penalty grows with the length of the repeated passage."), 1, 4, 0.05, 2,
         dryDetailIdle);
