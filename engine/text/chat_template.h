@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <ctime>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,8 +23,11 @@ struct ChatMessage {
 
 class ChatTemplate {
 public:
-    /// Parses a template. Throws Error with the line and what is wrong.
-    explicit ChatTemplate(const std::string& source);
+    using Clock = std::function<std::tm()>;
+
+    /// Parses a template. Throws Error with the line and what is wrong. `clock` is what strftime_now shows;
+    /// without one it is the local time.
+    explicit ChatTemplate(const std::string& source, Clock clock = {});
     ~ChatTemplate();
     ChatTemplate(ChatTemplate&&) noexcept;
     ChatTemplate& operator=(ChatTemplate&&) noexcept;
