@@ -25,10 +25,12 @@ struct SelftestOptions {
 struct SelftestResult {
     std::string operation; ///< such as "linear Q4_1", or "linear Q4_1, rows alone" for law 1
     std::string shape;
-    /// Against the reference: the largest difference of one element, in units of what the element would
-    /// measure if the terms of its sum had random signs. For law 1: how many elements have other bits.
+    /// The largest difference from the reference of one element. In matrix products the unit is √Σ(peak ·
+    /// w)²: what the element would measure if every activation were as large as the largest of its 32
+    /// neighbours and had a random sign. In attention it is the size of a value. For law 1 and for copies:
+    /// how many elements have other bits.
     double error = 0.0;
-    double bound = 0.0; ///< what the formats allow; 0 for law 1
+    double bound = 0.0; ///< what the formats allow; 0 where bits must be equal
     bool passed = false;
     std::string note; ///< the sentence of an error that the back end threw, or empty
 };

@@ -1,11 +1,11 @@
-#include "kernels/selftest_weights.h"
+#include "kernels/selftest/random_weights.h"
 
 #include "kernels/quant/block_layouts.h"
 #include "kernels/quant/half.h"
 
 #include <cstring>
 
-namespace orrery::kernels {
+namespace orrery::kernels::selftest {
 
 namespace {
 
@@ -110,4 +110,4 @@ std::vector<std::byte> random_weights(TensorType type, int64_t rows, int64_t col
     return bytes;
 }
 
-} // namespace orrery::kernels
+} // namespace orrery::kernels::selftest
