@@ -41,20 +41,28 @@ QString mainFormat(const orrery::GgufFile& file) {
     return type ? QString::fromUtf8(type->name) : QString();
 }
 
+/// The file's name without its ending and format: what people know a model by. (The name that the file gives
+/// itself is often that of a training run.)
+QString displayName(const QString& path, const QString& format) {
+    QString name = QFileInfo(path).completeBaseName();
+    if (!format.isEmpty() && name.endsWith(format, Qt::CaseInsensitive))
+        name.chop(format.size() + 1);
+    return name.isEmpty() ? QFileInfo(path).fileName() : name;
+}
+
 ModelInfo describe(const orrery::Model& model, const orrery::EngineConfig& engine, qint64 loadMs) {
     ModelInfo info;
     info.path = QString::fromStdU16String(model.path.u16string());
-    info.name = QString::fromStdString(model.config.name);
-    if (info.name.isEmpty())
-        info.name = QFileInfo(info.path).completeBaseName();
+    if (model.file)
+        info.format = mainFormat(*model.file);
+    info.name = displayName(info.path, info.format);
+    info.title = QString::fromStdString(model.config.name);
     info.architecture = QString::fromStdString(model.config.architecture);
     info.vocabularyTokens = model.config.vocab;
     info.trainedContextTokens = model.config.context_length;
     info.contextTokens = engine.context;
-    if (model.file) {
-        info.format = mainFormat(*model.file);
+    if (model.file)
         info.fileBytes = qint64(model.file->file_bytes());
-    }
     if (model.decoder)
         info.weightBytes = qint64(model.decoder->weight_bytes());
     if (model.backend) {

@@ -34,7 +34,8 @@ using RequestNumber = orrery::RequestId;
 /// What the window shows about a loaded model.
 struct ModelInfo {
     QString path;
-    QString name;         ///< such as "SmolLM2 135M Instruct"
+    QString name;         ///< by the file's name, such as "SmolLM2-135M-Instruct"
+    QString title;        ///< what the file calls itself; may be empty
     QString architecture; ///< such as "llama"
     QString format;       ///< weight format that most bytes are in, such as "Q4_1"
     QString device;       ///< such as "CPU AVX-512 VNNI"

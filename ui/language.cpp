@@ -1,6 +1,7 @@
 #include "ui/language.h"
 
-#include <QCoreApplication>
+#include <QApplication>
+#include <QFont>
 #include <QLibraryInfo>
 #include <QLocale>
 #include <QSettings>
@@ -24,6 +25,20 @@ void install(const QString& name, const QString& file, const QString& folder) {
         QCoreApplication::installTranslator(translator);
     else
         delete translator;
+}
+
+/// Where the interface font has no Chinese, the desktop would choose among fonts by its own language:
+/// characters that Chinese and Japanese draw differently would come in the wrong form.
+void preferChineseGlyphs(bool on) {
+    static const QStringList fonts = {
+        QStringLiteral("Noto Sans CJK SC"), QStringLiteral("Source Han Sans SC"),
+        QStringLiteral("Microsoft YaHei UI"), QStringLiteral("WenQuanYi Micro Hei")};
+    QFont font = QApplication::font();
+    QStringList families = font.families();
+    for (const QString& family : fonts)
+        families.removeAll(family);
+    font.setFamilies(on ? families + fonts : families);
+    QApplication::setFont(font);
 }
 
 } // namespace
@@ -58,6 +73,7 @@ void apply(const QString& code) {
     // The bare C locale would leave out the thousands separators.
     const QLocale system = QLocale::system();
     QLocale::setDefault(code.isEmpty() && system.language() != QLocale::C ? system : QLocale(language));
+    preferChineseGlyphs(language == chinese);
     install(QStringLiteral("qtTranslator"), QStringLiteral("qtbase_") + language,
             QLibraryInfo::path(QLibraryInfo::TranslationsPath));
     install(QStringLiteral("orreryTranslator"), QStringLiteral("orrery_") + language,

@@ -7,9 +7,9 @@
 #include "ui/frame_clock.h"
 #include "ui/knobs/knobs_panel.h"
 #include "ui/language.h"
-#include "ui/message_bar.h"
 #include "ui/models/load_bar.h"
 #include "ui/models/recent_models.h"
+#include "ui/notice_bar.h"
 #include "ui/status_line.h"
 
 #include <QActionGroup>
@@ -60,7 +60,7 @@ MainWindow::MainWindow(EngineSession* session, ChatStore* store, QWidget* parent
       list_(new ChatList(store)),
       knobs_(new KnobsPanel),
       charts_(new ChartStrip(session)),
-      message_(new MessageBar),
+      notice_(new NoticeBar),
       status_(new StatusLine(session)) {
     setObjectName(QStringLiteral("mainWindow"));
     setWindowTitle(tr("Orrery"));
@@ -98,7 +98,7 @@ QWidget* MainWindow::makeCentre() {
     auto* column = new QVBoxLayout(centre);
     column->setContentsMargins(0, 0, 0, 0);
     column->setSpacing(0);
-    column->addWidget(message_);
+    column->addWidget(notice_);
     column->addWidget(new LoadBar(session_));
     column->addWidget(pane_, 1);
     return centre;
@@ -224,13 +224,13 @@ void MainWindow::connectSession() {
     clock_->setBusy(session_->activeRequests() > 0);
 
     connect(session_, &EngineSession::stateChanged, this, &MainWindow::refreshActions);
-    connect(session_, &EngineSession::loadStarted, message_, &MessageBar::dismiss);
+    connect(session_, &EngineSession::loadStarted, notice_, &NoticeBar::dismiss);
     connect(session_, &EngineSession::loadFailed, this, [this](const QString& path, const QString& sentence) {
         recent_models::remove(path);
         QString text = sentence;
         if (session_->hasModel())
             text += QLatin1Char(' ') + tr("%1 stays in use.").arg(session_->model().name);
-        message_->showError(text);
+        notice_->showError(text);
     });
     connect(session_, &EngineSession::modelLoaded, this,
             [](const ModelInfo& info) { recent_models::add(info.path); });

@@ -21,7 +21,7 @@ class ChatList;
 class ChatPane;
 class FrameClock;
 class KnobsPanel;
-class MessageBar;
+class NoticeBar;
 class StatusLine;
 
 class MainWindow : public QMainWindow {
@@ -81,7 +81,7 @@ private:
     ChatList* list_;
     KnobsPanel* knobs_;
     ChartStrip* charts_;
-    MessageBar* message_;
+    NoticeBar* notice_;
     StatusLine* status_;
     QDockWidget* docks_[3] = {};
     QMenu* recent_ = nullptr;

@@ -105,9 +105,11 @@ void StatusLine::showModel() {
     model_->setText(QStringList{info.name, info.format}.join(QLatin1Char(' ')).trimmed());
     QString tip;
     if (session_->hasModel()) {
-        tip = tr("%1\n%2 architecture, %3 of weights, vocabulary of %4 tokens")
-                  .arg(info.path, info.architecture, format::bytes(info.weightBytes),
-                       format::count(info.vocabularyTokens));
+        if (!info.title.isEmpty())
+            tip = info.title + QLatin1Char('\n');
+        tip += tr("%1\n%2 architecture, %3 of weights, vocabulary of %4 tokens")
+                   .arg(info.path, info.architecture, format::bytes(info.weightBytes),
+                        format::count(info.vocabularyTokens));
     }
     model_->setToolTip(tip);
 }

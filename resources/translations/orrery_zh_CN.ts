@@ -763,7 +763,7 @@ Free software under the GNU General Public License, version 3.</source>
     </message>
 </context>
 <context>
-    <name>orrery::ui::MessageBar</name>
+    <name>orrery::ui::NoticeBar</name>
     <message>
         <source>Close</source>
         <translation>关闭</translation>

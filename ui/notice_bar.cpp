@@ -1,4 +1,4 @@
-#include "ui/message_bar.h"
+#include "ui/notice_bar.h"
 
 #include "ui/theme.h"
 
@@ -9,16 +9,16 @@
 
 namespace orrery::ui {
 
-MessageBar::MessageBar(QWidget* parent) : QFrame(parent), text_(new QLabel), close_(new QToolButton) {
-    setObjectName(QStringLiteral("messageBar"));
+NoticeBar::NoticeBar(QWidget* parent) : QFrame(parent), text_(new QLabel), close_(new QToolButton) {
+    setObjectName(QStringLiteral("noticeBar"));
     auto* mark = new QLabel;
     mark->setPixmap(theme::icon(QStringLiteral("warning"), theme::Meaning::Error)
                         .pixmap(QSize(theme::iconSize, theme::iconSize), devicePixelRatioF()));
-    text_->setObjectName(QStringLiteral("messageText"));
+    text_->setObjectName(QStringLiteral("noticeText"));
     text_->setWordWrap(true);
     text_->setTextFormat(Qt::PlainText);
     text_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-    close_->setObjectName(QStringLiteral("messageClose"));
+    close_->setObjectName(QStringLiteral("noticeClose"));
     close_->setIcon(theme::icon(QStringLiteral("close")));
     close_->setIconSize({16, 16});
     close_->setToolTip(tr("Close"));
@@ -31,11 +31,11 @@ MessageBar::MessageBar(QWidget* parent) : QFrame(parent), text_(new QLabel), clo
     row->addWidget(mark, 0, Qt::AlignTop);
     row->addWidget(text_, 1);
     row->addWidget(close_, 0, Qt::AlignTop);
-    connect(close_, &QToolButton::clicked, this, &MessageBar::dismiss);
+    connect(close_, &QToolButton::clicked, this, &NoticeBar::dismiss);
     hide();
 }
 
-void MessageBar::showError(const QString& sentence) {
+void NoticeBar::showError(const QString& sentence) {
     text_->setText(sentence);
     setAccessibleName(sentence);
     show();
@@ -43,11 +43,11 @@ void MessageBar::showError(const QString& sentence) {
     QAccessible::updateAccessibility(&event);
 }
 
-QString MessageBar::text() const {
+QString NoticeBar::text() const {
     return text_->text();
 }
 
-void MessageBar::dismiss() {
+void NoticeBar::dismiss() {
     hide();
 }
 

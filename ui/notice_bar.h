@@ -9,11 +9,11 @@ class QToolButton;
 
 namespace orrery::ui {
 
-class MessageBar : public QFrame {
+class NoticeBar : public QFrame {
     Q_OBJECT
 
 public:
-    explicit MessageBar(QWidget* parent = nullptr);
+    explicit NoticeBar(QWidget* parent = nullptr);
 
     /// Shows a sentence until it is closed or replaced.
     void showError(const QString& sentence);
