@@ -23,13 +23,16 @@ ORRERY_INLINE F32 load_elements(const Element* p, int64_t lanes) {
 template <class Element, int Q>
 ORRERY_INLINE void score_tile(const Element* keys, const float* q, int key_length, float* scores) {
     F32 sums[Q];
+    UNROLLED
     for (F32& sum : sums)
         sum = zero();
     for (int d = 0; d < key_length; ++d) {
         const F32 k = load_elements(keys + d * 16, 16);
+        UNROLLED
         for (int i = 0; i < Q; ++i)
             sums[i] = fma(k, set1(q[d * 8 + i]), sums[i]);
     }
+    UNROLLED
     for (int i = 0; i < Q; ++i)
         store(scores + i * 256, sums[i]);
 }
@@ -97,10 +100,13 @@ ORRERY_INLINE void mix(const AttentionPart& part, int query, int64_t first, int6
         const auto* value =
             static_cast<const Element*>(part.values[t / 16]) + (t % 16) * part.value_length + column;
         F32 v[V];
+        UNROLLED
         for (int i = 0; i < V; ++i)
             v[i] = load_elements(value + i * 16, lanes);
+        UNROLLED
         for (int q = 0; q < Q; ++q) {
             const F32 weight = set1(part.scores[(query + q) * 256 + t]);
+            UNROLLED
             for (int i = 0; i < V; ++i)
                 sums[q][i] = fma(weight, v[i], sums[q][i]);
         }
@@ -111,20 +117,25 @@ ORRERY_INLINE void mix(const AttentionPart& part, int query, int64_t first, int6
 template <class Element, int Q, int V>
 ORRERY_INLINE void mix_columns(const AttentionPart& part, int query, int64_t column, int64_t lanes) {
     F32 sums[Q][V];
+    UNROLLED
     for (auto& of_query : sums)
-        for (F32& sum : of_query)
-            sum = zero();
+        UNROLLED
+    for (F32& sum : of_query)
+        sum = zero();
     int64_t common = part.tokens[query];
     for (int q = 1; q < Q; ++q)
         common = part.tokens[query + q] < common ? part.tokens[query + q] : common;
     mix<Element, Q, V>(part, query, 0, common, column, lanes, sums);
+    UNROLLED
     for (int q = 0; q < Q; ++q) {
         // Tokens that only this query sees: a value that a query does not see must not touch it, not even
         // with weight 0, for it may be infinite.
         F32 own[1][V];
+        UNROLLED
         for (int i = 0; i < V; ++i)
             own[0][i] = sums[q][i];
         mix<Element, 1, V>(part, query + q, common, part.tokens[query + q], column, lanes, own);
+        UNROLLED
         for (int i = 0; i < V; ++i)
             store_some(part.out + static_cast<int64_t>(query + q) * part.value_length + column + i * 16,
                        own[0][i], lanes);

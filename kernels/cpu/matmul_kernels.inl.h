@@ -63,6 +63,7 @@ ORRERY_INLINE void packed_tile(const PackedMatrix& w, const uint8_t* tile, Table
     const uint8_t* minima = tile + w.layout.minima;
     const uint8_t* supers = tile + w.layout.supers;
     const uint8_t* minimum_supers = tile + w.layout.minimum_supers;
+    UNROLLED
     for (F32& sum : sums)
         sum = zero();
     const int64_t blocks = w.columns / 32;
@@ -74,29 +75,35 @@ ORRERY_INLINE void packed_tile(const PackedMatrix& w, const uint8_t* tile, Table
         I32 dots[R];
         int32_t starts[R];
         if constexpr (traits.group == 32) {
+            UNROLLED
             for (int r = 0; r < R; ++r)
                 starts[r] = start_of<code>(x[r].minus_8, x[r].minus_128);
             dot<code, R, 0, 8>(codes, x, starts, dots);
             const F32 scale = group_scale<traits.scale, true>(scales, supers, b, b / 8);
+            UNROLLED
             for (int r = 0; r < R; ++r)
                 sums[r] = fma(mul(scale, set1(x[r].scale)), to_float(dots[r]), sums[r]);
             if constexpr (has_minimum(code)) {
                 const F32 minimum = group_scale<traits.scale, false>(minima, minimum_supers, b, b / 8);
+                UNROLLED
                 for (int r = 0; r < R; ++r)
                     sums[r] = fma(minimum, set1(x[r].sum), sums[r]);
             }
         } else {
             const auto half = [&](auto first) __attribute__((always_inline)) {
                 constexpr int h = decltype(first)::value;
+                UNROLLED
                 for (int r = 0; r < R; ++r)
                     starts[r] = start_of<code>(x[r].half_minus_8[h], x[r].half_minus_128[h]);
                 dot<code, R, h * 4, 4>(codes, x, starts, dots);
                 const F32 scale = group_scale<traits.scale, true>(scales, supers, b * 2 + h, b / 8);
+                UNROLLED
                 for (int r = 0; r < R; ++r)
                     sums[r] = fma(mul(scale, set1(x[r].scale)), to_float(dots[r]), sums[r]);
                 if constexpr (has_minimum(code)) {
                     const F32 minimum =
                         group_scale<traits.scale, false>(minima, minimum_supers, b * 2 + h, b / 8);
+                    UNROLLED
                     for (int r = 0; r < R; ++r)
                         sums[r] = fma(minimum, set1(x[r].half_sum[h]), sums[r]);
                 }
@@ -114,6 +121,7 @@ ORRERY_INLINE void packed_rows(const PackedMatrix& w, int64_t t, Table table, co
     packed_tile<format, R>(w, w.tile(t), table, x, fetch_ahead, sums);
     const int64_t column = t * tile_rows;
     const int64_t lanes = w.rows - column < tile_rows ? w.rows - column : tile_rows;
+    UNROLLED
     for (int r = 0; r < R; ++r)
         put(sums[r], output, row + r, column, lanes);
 }
@@ -163,23 +171,30 @@ template <TensorType type, int W, int R>
 ORRERY_INLINE void dense_tile(const std::byte* w, int64_t row_bytes, const float* x, int64_t columns,
                               float* out) {
     F32 sums[W][R];
+    UNROLLED
     for (auto& of_weight : sums)
-        for (F32& sum : of_weight)
-            sum = zero();
+        UNROLLED
+    for (F32& sum : of_weight)
+        sum = zero();
     for_lanes(
         columns, [&](int64_t k, int64_t lanes) __attribute__((always_inline)) {
             F32 weights[W];
+            UNROLLED
             for (int i = 0; i < W; ++i)
                 weights[i] = load_weights<type>(w + i * row_bytes, k, lanes);
+            UNROLLED
             for (int r = 0; r < R; ++r) {
                 const F32 v = load_some(x + r * columns + k, lanes);
+                UNROLLED
                 for (int i = 0; i < W; ++i)
                     sums[i][r] = fma(weights[i], v, sums[i][r]);
             }
         });
+    UNROLLED
     for (int r = 0; r < R; ++r)
-        for (int i = 0; i < W; ++i)
-            out[r * W + i] = reduce_add(sums[i][r]);
+        UNROLLED
+    for (int i = 0; i < W; ++i)
+        out[r * W + i] = reduce_add(sums[i][r]);
 }
 
 template <TensorType type, int W, int R>
@@ -187,6 +202,7 @@ ORRERY_INLINE void dense_block(const std::byte* w, int64_t row_bytes, const floa
                                int64_t row, int64_t column, const Output& output) {
     float results[R * W + 16];
     dense_tile<type, W, R>(w, row_bytes, x + row * columns, columns, results);
+    UNROLLED
     for (int r = 0; r < R; ++r)
         put(load_first(results + r * W, W), output, row + r, column, W);
 }

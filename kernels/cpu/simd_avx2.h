@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #define ORRERY_INLINE static inline __attribute__((always_inline))
+// Loops whose count is a template argument: sums live in registers only once they are unrolled.
+#define UNROLLED _Pragma("GCC unroll 16")
 
 namespace orrery::kernels::cpu {
 namespace {
@@ -230,11 +232,14 @@ ORRERY_INLINE Table load_table(const uint8_t* table) {
 template <CodeClass code, int R, int first, int count>
 ORRERY_INLINE void dot(const Codes<code>& c, const ActivationBlock* x, const int32_t (&start)[R],
                        I32 (&out)[R]) {
+    UNROLLED
     for (int r = 0; r < R; ++r)
         out[r].lo = out[r].hi = _mm256_set1_epi32(start[r]);
+    UNROLLED
     for (int j = first; j < first + count; ++j) {
         const __m256i lo = Codes<code>::line(c, j, 0);
         const __m256i hi = Codes<code>::line(c, j, 1);
+        UNROLLED
         for (int r = 0; r < R; ++r) {
             const __m256i q = _mm256_set1_epi32(four_bytes(x[r].quants + j * 4));
             if constexpr (code == CodeClass::nibble_offset8 || code == CodeClass::nibble_minimum ||

@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #define ORRERY_INLINE static inline __attribute__((always_inline))
+// Loops whose count is a template argument: sums live in registers only once they are unrolled.
+#define UNROLLED _Pragma("GCC unroll 16")
 
 namespace orrery::kernels::cpu {
 namespace {
@@ -178,15 +180,18 @@ struct Codes {
         Codes c;
         if constexpr (is_nibble(code)) {
             const __m512i low = _mm512_set1_epi8(15);
+            UNROLLED
             for (int j = 0; j < 4; ++j) {
                 const __m512i both = _mm512_loadu_si512(p + j * 64);
                 c.line[j] = _mm512_and_si512(both, low);
                 c.line[j + 4] = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
             }
             if constexpr (code == CodeClass::nibble_table)
-                for (__m512i& line : c.line)
-                    line = _mm512_shuffle_epi8(table, line);
+                UNROLLED
+            for (__m512i& line : c.line)
+                line = _mm512_shuffle_epi8(table, line);
         } else {
+            UNROLLED
             for (int j = 0; j < 8; ++j)
                 c.line[j] = _mm512_loadu_si512(p + j * 64);
         }
@@ -203,12 +208,15 @@ ORRERY_INLINE Table load_table(const uint8_t* table) {
 template <CodeClass code, int R, int first, int count>
 ORRERY_INLINE void dot(const Codes<code>& c, const ActivationBlock* x, const int32_t (&start)[R],
                        I32 (&out)[R]) {
+    UNROLLED
     for (int r = 0; r < R; ++r)
         out[r].v = _mm512_set1_epi32(start[r]);
+    UNROLLED
     for (int j = first; j < first + count; ++j)
-        for (int r = 0; r < R; ++r)
-            out[r].v =
-                _mm512_dpbusd_epi32(out[r].v, c.line[j], _mm512_set1_epi32(four_bytes(x[r].quants + j * 4)));
+        UNROLLED
+    for (int r = 0; r < R; ++r)
+        out[r].v =
+            _mm512_dpbusd_epi32(out[r].v, c.line[j], _mm512_set1_epi32(four_bytes(x[r].quants + j * 4)));
 }
 
 ORRERY_INLINE void prefetch(const void* p) {
