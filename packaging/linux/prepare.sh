@@ -4,7 +4,7 @@
 build_packages=(
     build-essential ccache cmake ninja-build pkg-config
     libspdlog-dev nlohmann-json3-dev libcli11-dev libpcre2-dev
-    qt6-base-dev qt6-charts-dev libqt6opengl6-dev libqt6svg6-dev
+    qt6-base-dev qt6-charts-dev libqt6opengl6-dev libqt6svg6-dev libmd4c-dev
     qt6-tools-dev qt6-tools-dev-tools qt6-l10n-tools
     python3 python3-pip ca-certificates
 )

@@ -1,11 +1,10 @@
 // The conversation in the middle of the window: the messages of one chat and the field to write in.
 //
 // Contract with the window:
-//   setChat()  shows another chat; the pane keeps no conversation of its own, ChatModel does, and the text
-//   that is
-//              not sent yet goes to ChatModel::draft() (the window is made anew when the language changes).
+//   setChat()  shows another chat; the pane keeps no conversation of its own, ChatModel does.
 //   send(), stop(), regenerate() act on the chat that is shown; the window's menu calls them.
-//   The pane asks for a new chat by newChatRequested(); the window makes it.
+//   The pane asks for a new chat by newChatRequested(), and for a model by openModelRequested(); the window
+//   makes them.
 #pragma once
 
 #include "ui/chat/chat_model.h"
@@ -13,10 +12,12 @@
 #include <QPointer>
 #include <QWidget>
 
-class QPlainTextEdit;
 class QPushButton;
 
 namespace orrery::ui {
+
+class Composer;
+class ConversationView;
 
 class ChatPane : public QWidget {
     Q_OBJECT
@@ -37,15 +38,22 @@ public slots:
 
 signals:
     void newChatRequested();
+    void openModelRequested();
+
+protected:
+    void changeEvent(QEvent* event) override;
 
 private:
-    void refresh();
+    void updateButton();
+    void updateEmptyText();
+    void onReports(const std::vector<orrery::StepReport>& reports);
 
     EngineSession* session_;
     QPointer<ChatModel> chat_;
-    QPlainTextEdit* view_;
-    QPlainTextEdit* composer_;
+    ConversationView* view_;
+    Composer* composer_;
     QPushButton* button_;
+    QPushButton* open_;
 };
 
 } // namespace orrery::ui
