@@ -240,6 +240,7 @@ void MainWindow::connectSession() {
             chat_->setSettings(settings);
     });
     connect(pane_, &ChatPane::newChatRequested, this, &MainWindow::newChat);
+    connect(pane_, &ChatPane::openModelRequested, this, &MainWindow::chooseModelFile);
     connect(list_, &ChatList::newChatRequested, this, &MainWindow::newChat);
     connect(list_, &ChatList::chosen, this, &MainWindow::showChat);
     connect(list_, &ChatList::deleteRequested, this, &MainWindow::deleteChat);
