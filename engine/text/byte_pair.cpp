@@ -71,7 +71,7 @@ BytePairEncoder::BytePairEncoder(const Vocabulary& vocabulary)
     : ignore_merges_(vocabulary.ignore_merges),
       bytes_(vocabulary.tokens.size()),
       words_(vocabulary.tokens.size()),
-      reached_(new std::atomic<uint8_t>[vocabulary.tokens.size()]()) {
+      known_(vocabulary.tokens.size()) {
     TokenIndex names(vocabulary.tokens.size());
     for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
         const std::string& name = vocabulary.tokens[i];
@@ -141,23 +141,17 @@ void BytePairEncoder::encode(std::string_view word, std::vector<TokenId>& out, S
     if (word.empty())
         return;
     const TokenId whole = words_.find(word);
-    if (whole >= 0) {
-        std::atomic<uint8_t>& reached = reached_[whole];
-        const uint8_t known = ignore_merges_ ? uint8_t{single} : reached.load(std::memory_order_relaxed);
-        if (known == single) {
-            out.push_back(whole);
-            return;
-        }
-        if (known == untried) {
-            const size_t before = out.size();
-            merge(word, out, scratch);
-            // Every thread comes to the same answer, so it does not matter who writes it.
-            const bool alone = out.size() == before + 1 && out.back() == whole;
-            reached.store(alone ? single : several, std::memory_order_relaxed);
-            return;
-        }
+    const KnownWords::State state = whole < 0        ? KnownWords::several
+                                    : ignore_merges_ ? KnownWords::single
+                                                     : known_.state(whole);
+    if (state == KnownWords::single) {
+        out.push_back(whole);
+        return;
     }
+    const size_t before = out.size();
     merge(word, out, scratch);
+    if (state == KnownWords::untried)
+        known_.remember(whole, out.size() == before + 1 && out.back() == whole);
 }
 
 void BytePairEncoder::merge(std::string_view word, std::vector<TokenId>& out, Scratch& scratch) const {

@@ -3,12 +3,11 @@
 // Source: Sennrich et al. 2016 (merges by rank), Radford et al. 2019 (on bytes).
 #pragma once
 
+#include "engine/text/known_words.h"
 #include "engine/text/token_index.h"
 #include "engine/text/vocabulary.h"
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,10 +64,7 @@ private:
     std::vector<std::string> bytes_; // of each token that a word can be
     TokenIndex words_;
     std::vector<Merge> merges_; // open addressing, a power of two, at most half full
-    // Whether the merges make a token out of its own bytes. They nearly always do, but only trying tells;
-    // the answer is kept, since most words of a text are single tokens.
-    enum : uint8_t { untried, single, several };
-    std::unique_ptr<std::atomic<uint8_t>[]> reached_;
+    KnownWords known_;
 };
 
 } // namespace orrery

@@ -26,6 +26,21 @@ TokenId unknown_of(const Vocabulary& vocabulary) {
     return token >= 0 && vocabulary.kinds[token] == TokenKind::unknown ? token : -1;
 }
 
+/// Whether a space follows another character.
+bool has_inner_space(std::string_view name) {
+    while (name.starts_with(escaped_space))
+        name.remove_prefix(escaped_space.size());
+    return name.find(escaped_space) != std::string_view::npos;
+}
+
+/// Where the word at the beginning of a text ends: its spaces, then all up to the next space.
+size_t word_end(std::string_view text) {
+    size_t at = 0;
+    while (text.substr(at).starts_with(escaped_space))
+        at += escaped_space.size();
+    return std::min(text.find(escaped_space, at), text.size());
+}
+
 } // namespace
 
 std::string escape_spaces(std::string_view text) {
@@ -62,21 +77,7 @@ int byte_of_token(std::string_view name) {
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
-SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary)
-    : scores_(vocabulary.scores), unknown_(unknown_of(vocabulary)), pieces_(vocabulary.tokens.size()) {
-    std::fill_n(byte_tokens_, 256, -1);
-    for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
-        const std::string& name = vocabulary.tokens[i];
-        const auto token = static_cast<TokenId>(i);
-        const int byte = vocabulary.kinds[i] == TokenKind::byte ? byte_of_token(name) : -1;
-        if (byte >= 0 && byte_tokens_[byte] < 0)
-            byte_tokens_[byte] = token;
-        else if (!name.empty() && can_be_text(vocabulary.kinds[i]))
-            pieces_.insert(name, token);
-    }
-}
-
-void SentencePieceEncoder::encode(std::string_view text, std::vector<TokenId>& out) const {
+struct SentencePieceEncoder::Scratch {
     struct Symbol {
         size_t begin, end;     // bytes; empty once another symbol has swallowed it
         int32_t before, after; // neighbours; -1: none
@@ -87,7 +88,49 @@ void SentencePieceEncoder::encode(std::string_view text, std::vector<TokenId>& o
         size_t length; // bytes of both
     };
     std::vector<Symbol> symbols;
-    symbols.reserve(text.size());
+    std::vector<Candidate> queue;
+};
+
+SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary)
+    : scores_(vocabulary.scores),
+      unknown_(unknown_of(vocabulary)),
+      pieces_(vocabulary.tokens.size()),
+      known_(vocabulary.tokens.size()) {
+    std::fill_n(byte_tokens_, 256, -1);
+    for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+        const std::string& name = vocabulary.tokens[i];
+        const auto token = static_cast<TokenId>(i);
+        const int byte = vocabulary.kinds[i] == TokenKind::byte ? byte_of_token(name) : -1;
+        if (byte >= 0 && byte_tokens_[byte] < 0)
+            byte_tokens_[byte] = token;
+        else if (!name.empty() && can_be_text(vocabulary.kinds[i]) && pieces_.insert(name, token))
+            by_words_ = by_words_ && !has_inner_space(name);
+    }
+}
+
+void SentencePieceEncoder::encode(std::string_view text, std::vector<TokenId>& out) const {
+    Scratch scratch;
+    while (!text.empty()) {
+        const std::string_view word = text.substr(0, by_words_ ? word_end(text) : text.size());
+        text.remove_prefix(word.size());
+        const TokenId whole = pieces_.find(word);
+        const KnownWords::State state = whole < 0 ? KnownWords::several : known_.state(whole);
+        if (state == KnownWords::single) {
+            out.push_back(whole);
+            continue;
+        }
+        const size_t before = out.size();
+        merge(word, out, scratch);
+        if (state == KnownWords::untried)
+            known_.remember(whole, out.size() == before + 1 && out.back() == whole);
+    }
+}
+
+void SentencePieceEncoder::merge(std::string_view text, std::vector<TokenId>& out, Scratch& scratch) const {
+    auto& symbols = scratch.symbols;
+    auto& queue = scratch.queue;
+    symbols.clear();
+    queue.clear();
     for (size_t at = 0; at < text.size();) {
         const size_t length = utf8::first(text.substr(at)).length;
         const auto i = static_cast<int32_t>(symbols.size());
@@ -95,8 +138,7 @@ void SentencePieceEncoder::encode(std::string_view text, std::vector<TokenId>& o
         at += length;
     }
 
-    std::vector<Candidate> queue;
-    const auto later = [](const Candidate& a, const Candidate& b) {
+    const auto later = [](const Scratch::Candidate& a, const Scratch::Candidate& b) {
         return a.score != b.score ? a.score < b.score : a.left > b.left;
     };
     const auto consider = [&](int32_t left, int32_t right) {
@@ -113,11 +155,11 @@ void SentencePieceEncoder::encode(std::string_view text, std::vector<TokenId>& o
         consider(i, i + 1);
 
     while (!queue.empty()) {
-        const Candidate best = queue.front();
+        const Scratch::Candidate best = queue.front();
         std::pop_heap(queue.begin(), queue.end(), later);
         queue.pop_back();
-        Symbol& left = symbols[best.left];
-        Symbol& right = symbols[best.right];
+        Scratch::Symbol& left = symbols[best.left];
+        Scratch::Symbol& right = symbols[best.right];
         // Out of date where a symbol has grown or was swallowed.
         if (left.begin == left.end || right.begin == right.end || right.end - left.begin != best.length ||
             left.after != best.right)
@@ -131,7 +173,7 @@ void SentencePieceEncoder::encode(std::string_view text, std::vector<TokenId>& o
         consider(best.left, left.after);
     }
 
-    for (int32_t i = symbols.empty() ? -1 : 0; i >= 0; i = symbols[i].after) {
+    for (int32_t i = 0; i >= 0; i = symbols[i].after) {
         const std::string_view piece = text.substr(symbols[i].begin, symbols[i].end - symbols[i].begin);
         if (const TokenId token = pieces_.find(piece); token >= 0) {
             out.push_back(token);

@@ -3,6 +3,7 @@
 // Source: Kudo & Richardson 2018.
 #pragma once
 
+#include "engine/text/known_words.h"
 #include "engine/text/token_index.h"
 #include "engine/text/vocabulary.h"
 
@@ -31,10 +32,17 @@ public:
     void encode(std::string_view text, std::vector<TokenId>& out) const;
 
 private:
+    struct Scratch;
+    void merge(std::string_view text, std::vector<TokenId>& out, Scratch& scratch) const;
+
     const std::vector<float>& scores_;
     TokenId unknown_; // -1: none
     TokenId byte_tokens_[256];
     TokenIndex pieces_;
+    // Whether every token has its spaces at the beginning. Then no merge reaches over the end of a word, and
+    // each word can be merged by itself, with the same result.
+    bool by_words_ = true;
+    KnownWords known_;
 };
 
 } // namespace orrery

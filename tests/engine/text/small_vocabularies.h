@@ -60,9 +60,11 @@ inline Vocabulary random_byte_vocabulary(Random& random, size_t merges, const st
     return vocabulary;
 }
 
-/// A SentencePiece vocabulary: <unk>, <s>, </s>, 256 bytes, then the characters and random strings over them.
+/// A SentencePiece vocabulary: <unk>, <s>, </s>, 256 bytes, then the characters and random strings over them;
+/// with `by_words`, as most models have it, none with a space after another character.
 inline Vocabulary random_sentencepiece_vocabulary(Random& random, size_t pieces,
-                                                  const std::vector<std::string>& characters) {
+                                                  const std::vector<std::string>& characters,
+                                                  bool by_words = false) {
     Vocabulary vocabulary;
     vocabulary.source = "a SentencePiece vocabulary";
     vocabulary.model = TokenizerModel::sentencepiece;
@@ -81,6 +83,9 @@ inline Vocabulary random_sentencepiece_vocabulary(Random& random, size_t pieces,
         add_token(vocabulary, character, TokenKind::normal, -1e6f);
     for (size_t i = 0; i < pieces; ++i) {
         const std::string piece = parts[below(random, parts.size())] + parts[below(random, parts.size())];
+        const size_t letter = piece.find_first_not_of("\xE2\x96\x81"); // the bytes of U+2581
+        if (by_words && letter != std::string::npos && piece.find("▁", letter) != std::string::npos)
+            continue;
         bool there = false;
         for (const std::string& token : vocabulary.tokens)
             there = there || token == piece;

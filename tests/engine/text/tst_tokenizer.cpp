@@ -289,7 +289,7 @@ private slots:
         const std::vector<std::string> characters = {"a", "b", "é", "字", "▁"};
         for (int round = 0; round < 200; ++round) {
             const Vocabulary vocabulary =
-                random_sentencepiece_vocabulary(random, below(random, 40), characters);
+                random_sentencepiece_vocabulary(random, below(random, 80), characters, round % 2);
             const auto tokenizer = make_tokenizer(vocabulary);
             for (int i = 0; i < 20; ++i) {
                 std::string text;
