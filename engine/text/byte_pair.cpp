@@ -17,7 +17,7 @@ struct ByteTable {
     std::array<char32_t, 256> character{};
     std::array<int16_t, 256 + 256> byte{}; // by character; -1: none
 
-    ByteTable() {
+    constexpr ByteTable() {
         byte.fill(-1);
         char32_t next = 0x100;
         for (int b = 0; b < 256; ++b) {
@@ -28,10 +28,7 @@ struct ByteTable {
     }
 };
 
-const ByteTable& byte_table() {
-    static const ByteTable table;
-    return table;
-}
+constexpr ByteTable byte_table;
 
 bool can_be_text(TokenKind kind) {
     return kind != TokenKind::control && kind != TokenKind::unknown;
@@ -46,8 +43,8 @@ std::string bytes_from_byte_level(std::string_view name, bool* pure) {
         *pure = true;
     while (!name.empty()) {
         const utf8::Sequence sequence = utf8::first(name);
-        const int byte = sequence.form == utf8::Form::whole && sequence.code < byte_table().byte.size()
-                             ? byte_table().byte[sequence.code]
+        const int byte = sequence.form == utf8::Form::whole && sequence.code < byte_table.byte.size()
+                             ? byte_table.byte[sequence.code]
                              : -1;
         if (byte >= 0) {
             out += static_cast<char>(byte);
@@ -63,30 +60,57 @@ std::string bytes_from_byte_level(std::string_view name, bool* pure) {
 
 std::string byte_level_character(uint8_t byte) {
     std::string out;
-    utf8::append(out, byte_table().character[byte]);
+    utf8::append(out, byte_table.character[byte]);
     return out;
 }
 
-BytePairEncoder::BytePairEncoder(const Vocabulary& vocabulary)
+BytePairEncoder::BytePairEncoder(const Vocabulary& vocabulary, const TokenIndex& names)
     : ignore_merges_(vocabulary.ignore_merges),
       bytes_(vocabulary.tokens.size()),
       words_(vocabulary.tokens.size()),
       known_(vocabulary.tokens.size()) {
-    TokenIndex names(vocabulary.tokens.size());
     for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
-        const std::string& name = vocabulary.tokens[i];
-        if (name.empty() || !can_be_text(vocabulary.kinds[i]) || !names.insert(name, static_cast<TokenId>(i)))
+        if (vocabulary.tokens[i].empty() || !can_be_text(vocabulary.kinds[i]))
             continue;
         bool pure = false;
-        bytes_[i] = bytes_from_byte_level(name, &pure);
+        bytes_[i] = bytes_from_byte_level(vocabulary.tokens[i], &pure);
         if (pure)
             words_.insert(bytes_[i], static_cast<TokenId>(i));
         else
             bytes_[i].clear();
     }
+    const auto find = [&](std::string_view name) {
+        const TokenId token = names.find(name);
+        return token >= 0 && can_be_text(vocabulary.kinds[token]) ? token : -1;
+    };
     for (int b = 0; b < 256; ++b)
-        byte_tokens_[b] = names.find(byte_level_character(static_cast<uint8_t>(b)));
-    insert_merges(vocabulary, names);
+        byte_tokens_[b] = find(byte_level_character(static_cast<uint8_t>(b)));
+
+    merges_.resize(std::bit_ceil(std::max<size_t>(2 * vocabulary.merges.size(), 2)));
+    size_t ignored = 0;
+    std::string whole;
+    for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
+        const std::string_view line = vocabulary.merges[rank];
+        const size_t space = line.find(' ', 1);
+        TokenId left = -1, right = -1, merged = -1;
+        if (space != std::string_view::npos) {
+            left = find(line.substr(0, space));
+            right = find(line.substr(space + 1));
+            whole.assign(line.substr(0, space));
+            whole += line.substr(space + 1);
+            merged = find(whole);
+        }
+        if (left < 0 || right < 0 || merged < 0) {
+            ++ignored;
+            continue;
+        }
+        Merge& merge = merges_[merge_slot(pair_of(left, right))];
+        if (merge.merged < 0) // of two equal merges the first counts
+            merge = {pair_of(left, right), static_cast<uint32_t>(rank), merged};
+    }
+    if (ignored)
+        spdlog::warn("{}: {} of {} merges name tokens that are not in the vocabulary, and are ignored.",
+                     vocabulary.source, ignored, vocabulary.merges.size());
 }
 
 uint64_t BytePairEncoder::pair_of(TokenId left, TokenId right) {
@@ -107,34 +131,6 @@ const BytePairEncoder::Merge* BytePairEncoder::find_merge(TokenId left, TokenId 
         return nullptr;
     const Merge& merge = merges_[merge_slot(pair_of(left, right))];
     return merge.merged >= 0 ? &merge : nullptr;
-}
-
-void BytePairEncoder::insert_merges(const Vocabulary& vocabulary, const TokenIndex& names) {
-    merges_.resize(std::bit_ceil(std::max<size_t>(2 * vocabulary.merges.size(), 2)));
-    size_t ignored = 0;
-    std::string whole;
-    for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
-        const std::string_view line = vocabulary.merges[rank];
-        const size_t space = line.find(' ', 1);
-        TokenId left = -1, right = -1, merged = -1;
-        if (space != std::string_view::npos) {
-            left = names.find(line.substr(0, space));
-            right = names.find(line.substr(space + 1));
-            whole.assign(line.substr(0, space));
-            whole += line.substr(space + 1);
-            merged = names.find(whole);
-        }
-        if (left < 0 || right < 0 || merged < 0) {
-            ++ignored;
-            continue;
-        }
-        Merge& merge = merges_[merge_slot(pair_of(left, right))];
-        if (merge.merged < 0) // of two equal merges the first counts
-            merge = {pair_of(left, right), static_cast<uint32_t>(rank), merged};
-    }
-    if (ignored)
-        spdlog::warn("{}: {} of {} merges name tokens that are not in the vocabulary, and are ignored.",
-                     vocabulary.source, ignored, vocabulary.merges.size());
 }
 
 void BytePairEncoder::encode(std::string_view word, std::vector<TokenId>& out, Scratch& scratch) const {

@@ -24,8 +24,8 @@ std::string byte_level_character(uint8_t byte);
 
 class BytePairEncoder {
 public:
-    /// The vocabulary outlives the object.
-    explicit BytePairEncoder(const Vocabulary& vocabulary);
+    /// `names` are those of the vocabulary's tokens.
+    BytePairEncoder(const Vocabulary& vocabulary, const TokenIndex& names);
 
     /// Memory that is used again from word to word; one for each thread.
     struct Scratch {
@@ -56,7 +56,6 @@ private:
     static uint64_t pair_of(TokenId left, TokenId right);
     const Merge* find_merge(TokenId left, TokenId right) const;
     size_t merge_slot(uint64_t pair) const;
-    void insert_merges(const Vocabulary& vocabulary, const TokenIndex& names);
     void merge(std::string_view word, std::vector<TokenId>& out, Scratch& scratch) const;
 
     bool ignore_merges_;

@@ -23,7 +23,7 @@ bool lies_in(const std::vector<TextRange>& ranges, size_t begin, size_t end) {
 } // namespace
 
 SpecialTokens::SpecialTokens(const std::vector<std::string>& names, const std::vector<TokenKind>& kinds)
-    : kinds_(kinds), index_(std::count_if(kinds.begin(), kinds.end(), is_special)), pairs_(size_t{1} << 16) {
+    : kinds_(kinds), index_(names.size()), pairs_(size_t{1} << 16) {
     for (size_t i = 0; i < names.size(); ++i) {
         const std::string& name = names[i];
         if (!is_special(kinds[i]) || name.empty() || !index_.insert(name, static_cast<TokenId>(i)))

@@ -129,7 +129,7 @@ VocabularyTokenizer::VocabularyTokenizer(Vocabulary vocabulary)
                      vocabulary_.source, repeated);
     if (vocabulary_.model == TokenizerModel::byte_bpe) {
         pre_tokenizer_ = std::make_unique<PreTokenizer>(vocabulary_.pre_tokenizer);
-        byte_pair_ = std::make_unique<BytePairEncoder>(vocabulary_);
+        byte_pair_ = std::make_unique<BytePairEncoder>(vocabulary_, names_);
     } else {
         sentence_piece_ = std::make_unique<SentencePieceEncoder>(vocabulary_);
     }

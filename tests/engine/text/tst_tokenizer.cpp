@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <thread>
 
 using namespace orrery;
 using namespace orrery::test;
@@ -373,9 +374,15 @@ private slots:
         std::string run = "a";
         for (int i = 0; i < 10; ++i, run += run) // aa, aaaa, …
             add_merge(vocabulary, run, run);
-        const BytePairEncoder nested(vocabulary);
+        const auto names_of = [](const Vocabulary& of) {
+            TokenIndex names(of.tokens.size());
+            for (size_t i = 0; i < of.tokens.size(); ++i)
+                names.insert(of.tokens[i], static_cast<TokenId>(i));
+            return names;
+        };
+        const BytePairEncoder nested(vocabulary, names_of(vocabulary));
         const Vocabulary merges = random_byte_vocabulary(random, 500, "abcdef");
-        const BytePairEncoder mixed(merges);
+        const BytePairEncoder mixed(merges, names_of(merges));
         std::string noise(1 << 20, 'a');
         for (char& c : noise)
             c = "abcdef"[below(random, 6)];
@@ -392,6 +399,29 @@ private slots:
         const auto tokenizer = make_tokenizer(vocabulary);
         QCOMPARE(tokenizer->decode(tokenizer->encode(std::string(1 << 20, 'a'), true, false), true).size(),
                  size_t{1} << 20);
+    }
+
+    /// One tokenizer serves the window, the server and the engine at once.
+    void threads_share_one() {
+        Random random(seed_);
+        const std::vector<Vocabulary> vocabularies = {
+            random_byte_vocabulary(random, 300, "abcdefg "),
+            random_sentencepiece_vocabulary(random, 300, {"a", "b", "é", "▁"}, true)};
+        for (const Vocabulary& vocabulary : vocabularies) {
+            const auto shared = make_tokenizer(vocabulary), alone = make_tokenizer(vocabulary);
+            std::string text;
+            for (int i = 0; i < 20000; ++i)
+                text += "abcdefg  "[below(random, 9)];
+            const Ids expected = alone->encode(text, true, true);
+            std::vector<Ids> got(4);
+            std::vector<std::thread> threads;
+            for (Ids& ids : got)
+                threads.emplace_back([&] { ids = shared->encode(text, true, true); });
+            for (std::thread& thread : threads)
+                thread.join();
+            for (const Ids& ids : got)
+                QCOMPARE(ids, expected);
+        }
     }
 
     // ---- special tokens ----
