@@ -19,56 +19,65 @@ ORRERY_INLINE F32 load_elements(const Element* p, int64_t lanes) {
         return lanes == 16 ? load_half(p) : load_half_first(p, lanes);
 }
 
-/// Scores of Q queries of a group (of 8, packed [key_length][8]) with the 16 tokens of one tile.
-template <class Element, int Q>
-ORRERY_INLINE void score_tile(const Element* keys, const float* q, int key_length, float* scores) {
-    F32 sums[Q];
+/// Scores of Q queries of a group (of 8, packed [key_length][8]) with the 16 tokens of each of T tiles.
+template <class Element, int Q, int T>
+ORRERY_INLINE void score_tiles(const AttentionPart& part, int tile, const float* q, float* scores) {
+    const Element* keys[T];
+    F32 sums[T][Q];
     UNROLLED
-    for (F32& sum : sums)
-        sum = zero();
-    for (int d = 0; d < key_length; ++d) {
-        const F32 k = load_elements(keys + d * 16, 16);
+    for (int t = 0; t < T; ++t) {
+        keys[t] = static_cast<const Element*>(part.keys[tile + t]);
+        UNROLLED
+        for (F32& sum : sums[t])
+            sum = zero();
+    }
+    for (int d = 0; d < part.key_length; ++d)
+        UNROLLED
+    for (int t = 0; t < T; ++t) {
+        const F32 k = load_elements(keys[t] + d * 16, 16);
         UNROLLED
         for (int i = 0; i < Q; ++i)
-            sums[i] = fma(k, set1(q[d * 8 + i]), sums[i]);
+            sums[t][i] = fma(k, set1(q[d * 8 + i]), sums[t][i]);
     }
     UNROLLED
+    for (int t = 0; t < T; ++t)
+        UNROLLED
     for (int i = 0; i < Q; ++i)
-        store(scores + i * 256, sums[i]);
+        store(scores + i * 256 + (tile + t) * 16, sums[t][i]);
+}
+
+template <class Element, int Q>
+ORRERY_INLINE void score_queries(const AttentionPart& part, int tiles, const float* q, float* scores) {
+    // Few queries are few sums, each waiting for the one before: two tiles at once fill the gaps.
+    constexpr int at_once = Q <= 4 ? 2 : 1;
+    int tile = 0;
+    for (; tile + at_once <= tiles; tile += at_once)
+        score_tiles<Element, Q, at_once>(part, tile, q, scores);
+    if (tile < tiles)
+        score_tiles<Element, Q, 1>(part, tile, q, scores);
 }
 
 template <class Element>
 ORRERY_INLINE void score_group(const AttentionPart& part, int first, int count, int tiles) {
     const float* q = part.q + static_cast<int64_t>(first) * part.key_length;
-    for (int t = 0; t < tiles; ++t) {
-        const auto* keys = static_cast<const Element*>(part.keys[t]);
-        float* scores = part.scores + first * 256 + t * 16;
-        switch (count) {
-        case 1:
-            score_tile<Element, 1>(keys, q, part.key_length, scores);
-            break;
-        case 2:
-            score_tile<Element, 2>(keys, q, part.key_length, scores);
-            break;
-        case 3:
-            score_tile<Element, 3>(keys, q, part.key_length, scores);
-            break;
-        case 4:
-            score_tile<Element, 4>(keys, q, part.key_length, scores);
-            break;
-        case 5:
-            score_tile<Element, 5>(keys, q, part.key_length, scores);
-            break;
-        case 6:
-            score_tile<Element, 6>(keys, q, part.key_length, scores);
-            break;
-        case 7:
-            score_tile<Element, 7>(keys, q, part.key_length, scores);
-            break;
-        default:
-            score_tile<Element, 8>(keys, q, part.key_length, scores);
-            break;
-        }
+    float* scores = part.scores + first * 256;
+    switch (count) {
+    case 1:
+        return score_queries<Element, 1>(part, tiles, q, scores);
+    case 2:
+        return score_queries<Element, 2>(part, tiles, q, scores);
+    case 3:
+        return score_queries<Element, 3>(part, tiles, q, scores);
+    case 4:
+        return score_queries<Element, 4>(part, tiles, q, scores);
+    case 5:
+        return score_queries<Element, 5>(part, tiles, q, scores);
+    case 6:
+        return score_queries<Element, 6>(part, tiles, q, scores);
+    case 7:
+        return score_queries<Element, 7>(part, tiles, q, scores);
+    default:
+        return score_queries<Element, 8>(part, tiles, q, scores);
     }
 }
 
@@ -171,21 +180,12 @@ void attention(const AttentionPart& part) {
         }
     }
     int query = 0;
-    for (; query + 4 <= part.queries; query += 4)
-        mix_queries<Element, 4>(part, query);
-    switch (part.queries - query) {
-    case 3:
+    for (; query + mixed_queries <= part.queries; query += mixed_queries)
+        mix_queries<Element, mixed_queries>(part, query);
+    for (; query + 3 <= part.queries; query += 3)
         mix_queries<Element, 3>(part, query);
-        break;
-    case 2:
-        mix_queries<Element, 2>(part, query);
-        break;
-    case 1:
+    for (; query < part.queries; ++query)
         mix_queries<Element, 1>(part, query);
-        break;
-    default:
-        break;
-    }
 }
 
 void combine(float* peak, float* sum, float* out, float part_peak, float part_sum, const float* part_out,

@@ -23,6 +23,7 @@ struct I32 {
 // 16 registers: 4 rows × 16 integer sums take half of them.
 constexpr int max_packed_rows = 4;
 constexpr int dense_rows = 2;
+constexpr int mixed_queries = 1;
 /// dot() takes codes with an offset of 128 as the signed numbers that they stand for.
 constexpr bool dot_needs_offset_128 = false;
 
@@ -181,19 +182,14 @@ ORRERY_INLINE I32 to_int(F32 a) {
 ORRERY_INLINE F32 to_float(I32 a) {
     return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
 }
-ORRERY_INLINE int reduce_add(I32 a) {
-    const __m256i eight = _mm256_add_epi32(a.lo, a.hi);
-    const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
-    const __m128i two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
-    return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 1)));
-}
-ORRERY_INLINE void store_i8(int8_t* p, I32 a) {
+/// Stores 16 numbers from −128 to 127 as bytes and returns their sum.
+ORRERY_INLINE int32_t store_i8(int8_t* p, I32 a) {
     const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.lo, a.hi), 0xd8);
     const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
-}
-ORRERY_INLINE I32 set1_int(int32_t x) {
-    return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
+    // PSADBW adds 8 unsigned bytes at once.
+    const __m128i halves = _mm_sad_epu8(_mm_xor_si128(bytes, _mm_set1_epi8(-128)), _mm_setzero_si128());
+    return _mm_cvtsi128_si32(halves) + _mm_extract_epi16(halves, 4) - 16 * 128;
 }
 
 ORRERY_INLINE int32_t four_bytes(const int8_t* p) {

@@ -24,6 +24,7 @@ struct I32 {
 // product: 32 registers hold 8 sums, 8 lines of weights and the rest.
 constexpr int max_packed_rows = 8;
 constexpr int dense_rows = 6;
+constexpr int mixed_queries = 6; // of attention: 6 × 4 sums, 4 vectors of values
 /// dot() multiplies codes as unsigned numbers: an offset of 128 has to be taken off.
 constexpr bool dot_needs_offset_128 = true;
 
@@ -146,7 +147,10 @@ ORRERY_INLINE float reduce_add(F32 a) {
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 ORRERY_INLINE float reduce_max(F32 a) {
-    return _mm512_reduce_max_ps(a.v);
+    const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
 ORRERY_INLINE I32 to_int(F32 a) {
@@ -155,14 +159,13 @@ ORRERY_INLINE I32 to_int(F32 a) {
 ORRERY_INLINE F32 to_float(I32 a) {
     return {_mm512_cvtepi32_ps(a.v)};
 }
-ORRERY_INLINE int reduce_add(I32 a) {
-    return _mm512_reduce_add_epi32(a.v);
-}
-ORRERY_INLINE void store_i8(int8_t* p, I32 a) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
-}
-ORRERY_INLINE I32 set1_int(int32_t x) {
-    return {_mm512_set1_epi32(x)};
+/// Stores 16 numbers from −128 to 127 as bytes and returns their sum.
+ORRERY_INLINE int32_t store_i8(int8_t* p, I32 a) {
+    const __m128i bytes = _mm512_cvtepi32_epi8(a.v);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+    // PSADBW adds 8 unsigned bytes at once.
+    const __m128i halves = _mm_sad_epu8(_mm_xor_si128(bytes, _mm_set1_epi8(-128)), _mm_setzero_si128());
+    return _mm_cvtsi128_si32(halves) + _mm_extract_epi16(halves, 4) - 16 * 128;
 }
 
 ORRERY_INLINE int32_t four_bytes(const int8_t* p) {

@@ -87,13 +87,9 @@ void quantise(const float* x, ActivationBlock* out, int64_t columns) {
         // Below 1e-30 the inverse would overflow; such a block adds nothing to any sum that counts.
         const bool empty = largest < 1e-30f;
         const F32 inverse = set1(empty ? 0.0f : 127.0f / largest);
-        const float scale = empty ? 0.0f : largest / 127.0f;
-        const I32 qa = to_int(mul(a, inverse));
-        const I32 qb = to_int(mul(b, inverse));
-        store_i8(out->quants, qa);
-        store_i8(out->quants + 16, qb);
-        const int32_t sum_a = reduce_add(qa);
-        const int32_t sum_b = reduce_add(qb);
+        const float scale = empty ? 0.0f : largest * (1.0f / 127.0f);
+        const int32_t sum_a = store_i8(out->quants, to_int(mul(a, inverse)));
+        const int32_t sum_b = store_i8(out->quants + 16, to_int(mul(b, inverse)));
         out->scale = scale;
         out->sum = scale * static_cast<float>(sum_a + sum_b);
         out->minus_8 = -8 * (sum_a + sum_b);
