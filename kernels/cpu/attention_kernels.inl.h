@@ -11,34 +11,150 @@
 namespace orrery::kernels::cpu {
 namespace {
 
+/// How a kind of cache is read. score() adds the dot products of Q queries (packed [key_length][8]) with the
+/// 16 tokens of each of T tiles of keys; values() reads V vectors of one token's value from `column` on, all
+/// of them whole but the last, of which `lanes` elements count.
 template <class Element>
-ORRERY_INLINE F32 load_elements(const Element* p, int64_t lanes) {
-    if constexpr (sizeof(Element) == 4)
-        return load_some(reinterpret_cast<const float*>(p), lanes);
-    else
-        return lanes == 16 ? load_half(p) : load_half_first(p, lanes);
-}
+struct FloatCache {
+    static int64_t row_bytes(int length) { return length * static_cast<int64_t>(sizeof(Element)); }
 
-/// Scores of Q queries of a group (of 8, packed [key_length][8]) with the 16 tokens of each of T tiles.
-template <class Element, int Q, int T>
+    ORRERY_INLINE F32 load_elements(const Element* p, int64_t lanes) {
+        if constexpr (sizeof(Element) == 4)
+            return load_some(p, lanes);
+        else
+            return lanes == 16 ? load_half(p) : load_half_first(p, lanes);
+    }
+
+    template <int Q, int T>
+    ORRERY_INLINE void score(const void* const* tiles, const float* q, int key_length, F32 (&sums)[T][Q]) {
+        for (int d = 0; d < key_length; ++d)
+            UNROLLED
+        for (int t = 0; t < T; ++t) {
+            const F32 k = load_elements(static_cast<const Element*>(tiles[t]) + d * 16, 16);
+            UNROLLED
+            for (int i = 0; i < Q; ++i)
+                sums[t][i] = fma(k, set1(q[d * 8 + i]), sums[t][i]);
+        }
+    }
+
+    template <int V>
+    ORRERY_INLINE void values(const void* row, int64_t column, int64_t lanes, F32 (&v)[V]) {
+        UNROLLED
+        for (int i = 0; i < V; ++i)
+            v[i] = load_elements(static_cast<const Element*>(row) + column + i * 16, lanes);
+    }
+};
+
+/// Groups of 32 elements. A tile of keys holds, for each group, the quants [32][16] and then 16 scales; a
+/// value is a row of Q8_0 blocks.
+struct Int8Cache {
+    static constexpr int64_t block_bytes = 34;
+    static int64_t row_bytes(int length) { return (length + 31) / 32 * block_bytes; }
+
+    template <int Q, int T>
+    ORRERY_INLINE void score(const void* const* tiles, const float* q, int key_length, F32 (&sums)[T][Q]) {
+        for (int first = 0; first < key_length; first += 32, q += 32 * 8) {
+            const int count = key_length - first < 32 ? key_length - first : 32;
+            const int64_t at = first / 32 * 16 * block_bytes;
+            UNROLLED
+            for (int t = 0; t < T; ++t) {
+                const auto* keys = static_cast<const uint8_t*>(tiles[t]) + at;
+                F32 dots[Q];
+                UNROLLED
+                for (F32& dot : dots)
+                    dot = zero();
+                for (int d = 0; d < count; ++d) {
+                    const F32 k = load_i8(keys + d * 16);
+                    UNROLLED
+                    for (int i = 0; i < Q; ++i)
+                        dots[i] = fma(k, set1(q[d * 8 + i]), dots[i]);
+                }
+                const F32 scale = load_half(reinterpret_cast<const uint16_t*>(keys + 512));
+                UNROLLED
+                for (int i = 0; i < Q; ++i)
+                    sums[t][i] = fma(dots[i], scale, sums[t][i]);
+            }
+        }
+    }
+
+    template <int V>
+    ORRERY_INLINE void values(const void* row, int64_t column, int64_t, F32 (&v)[V]) {
+        UNROLLED
+        for (int i = 0; i < V; ++i) {
+            const int64_t at = column + i * 16;
+            const auto* block = static_cast<const uint8_t*>(row) + at / 32 * block_bytes;
+            v[i] = mul(load_i8(block + 2 + at % 32), set1_half(block));
+        }
+    }
+};
+
+/// The same with quants of 4 bits and a minimum: [16][16] bytes with the elements d and d + 16, 16 scales,
+/// 16 minima; a value is a row of Q4_1 blocks.
+struct Int4Cache {
+    static constexpr int64_t block_bytes = 20;
+    static int64_t row_bytes(int length) { return (length + 31) / 32 * block_bytes; }
+
+    template <int Q, int T>
+    ORRERY_INLINE void score(const void* const* tiles, const float* q, int key_length, F32 (&sums)[T][Q]) {
+        for (int first = 0; first < key_length; first += 32, q += 32 * 8) {
+            const int left = key_length - first;
+            const int64_t at = first / 32 * 16 * block_bytes;
+            UNROLLED
+            for (int t = 0; t < T; ++t) {
+                const auto* keys = static_cast<const uint8_t*>(tiles[t]) + at;
+                F32 dots[Q], totals[Q];
+                UNROLLED
+                for (int i = 0; i < Q; ++i)
+                    dots[i] = totals[i] = zero();
+                for (int d = 0; d < 16 && d < left; ++d) {
+                    const F32 low = load_low_nibbles(keys + d * 16);
+                    UNROLLED
+                    for (int i = 0; i < Q; ++i) {
+                        const F32 x = set1(q[d * 8 + i]);
+                        dots[i] = fma(low, x, dots[i]);
+                        totals[i] = add(totals[i], x);
+                    }
+                    if (d + 16 >= left)
+                        continue;
+                    const F32 high = load_high_nibbles(keys + d * 16);
+                    UNROLLED
+                    for (int i = 0; i < Q; ++i) {
+                        const F32 x = set1(q[(d + 16) * 8 + i]);
+                        dots[i] = fma(high, x, dots[i]);
+                        totals[i] = add(totals[i], x);
+                    }
+                }
+                const F32 scale = load_half(reinterpret_cast<const uint16_t*>(keys + 256));
+                const F32 minimum = load_half(reinterpret_cast<const uint16_t*>(keys + 288));
+                UNROLLED
+                for (int i = 0; i < Q; ++i)
+                    sums[t][i] = fma(totals[i], minimum, fma(dots[i], scale, sums[t][i]));
+            }
+        }
+    }
+
+    template <int V>
+    ORRERY_INLINE void values(const void* row, int64_t column, int64_t, F32 (&v)[V]) {
+        UNROLLED
+        for (int i = 0; i < V; ++i) {
+            const int64_t at = column + i * 16;
+            const auto* block = static_cast<const uint8_t*>(row) + at / 32 * block_bytes;
+            const F32 quants = at % 32 == 0 ? load_low_nibbles(block + 4) : load_high_nibbles(block + 4);
+            v[i] = fma(quants, set1_half(block), set1_half(block + 2));
+        }
+    }
+};
+
+/// Scores of Q queries of a group with T tiles from `tile` on.
+template <class Cache, int Q, int T>
 ORRERY_INLINE void score_tiles(const AttentionPart& part, int tile, const float* q, float* scores) {
-    const Element* keys[T];
     F32 sums[T][Q];
     UNROLLED
-    for (int t = 0; t < T; ++t) {
-        keys[t] = static_cast<const Element*>(part.keys[tile + t]);
+    for (auto& of_tile : sums)
         UNROLLED
-        for (F32& sum : sums[t])
-            sum = zero();
-    }
-    for (int d = 0; d < part.key_length; ++d)
-        UNROLLED
-    for (int t = 0; t < T; ++t) {
-        const F32 k = load_elements(keys[t] + d * 16, 16);
-        UNROLLED
-        for (int i = 0; i < Q; ++i)
-            sums[t][i] = fma(k, set1(q[d * 8 + i]), sums[t][i]);
-    }
+    for (F32& sum : of_tile)
+        sum = zero();
+    Cache::template score<Q, T>(part.keys + tile, q, part.key_length, sums);
     UNROLLED
     for (int t = 0; t < T; ++t)
         UNROLLED
@@ -46,38 +162,38 @@ ORRERY_INLINE void score_tiles(const AttentionPart& part, int tile, const float*
         store(scores + i * 256 + (tile + t) * 16, sums[t][i]);
 }
 
-template <class Element, int Q>
+template <class Cache, int Q>
 ORRERY_INLINE void score_queries(const AttentionPart& part, int tiles, const float* q, float* scores) {
     // Few queries are few sums, each waiting for the one before: two tiles at once fill the gaps.
     constexpr int at_once = Q <= 4 ? 2 : 1;
     int tile = 0;
     for (; tile + at_once <= tiles; tile += at_once)
-        score_tiles<Element, Q, at_once>(part, tile, q, scores);
+        score_tiles<Cache, Q, at_once>(part, tile, q, scores);
     if (tile < tiles)
-        score_tiles<Element, Q, 1>(part, tile, q, scores);
+        score_tiles<Cache, Q, 1>(part, tile, q, scores);
 }
 
-template <class Element>
+template <class Cache>
 ORRERY_INLINE void score_group(const AttentionPart& part, int first, int count, int tiles) {
     const float* q = part.q + static_cast<int64_t>(first) * part.key_length;
     float* scores = part.scores + first * 256;
     switch (count) {
     case 1:
-        return score_queries<Element, 1>(part, tiles, q, scores);
+        return score_queries<Cache, 1>(part, tiles, q, scores);
     case 2:
-        return score_queries<Element, 2>(part, tiles, q, scores);
+        return score_queries<Cache, 2>(part, tiles, q, scores);
     case 3:
-        return score_queries<Element, 3>(part, tiles, q, scores);
+        return score_queries<Cache, 3>(part, tiles, q, scores);
     case 4:
-        return score_queries<Element, 4>(part, tiles, q, scores);
+        return score_queries<Cache, 4>(part, tiles, q, scores);
     case 5:
-        return score_queries<Element, 5>(part, tiles, q, scores);
+        return score_queries<Cache, 5>(part, tiles, q, scores);
     case 6:
-        return score_queries<Element, 6>(part, tiles, q, scores);
+        return score_queries<Cache, 6>(part, tiles, q, scores);
     case 7:
-        return score_queries<Element, 7>(part, tiles, q, scores);
+        return score_queries<Cache, 7>(part, tiles, q, scores);
     default:
-        return score_queries<Element, 8>(part, tiles, q, scores);
+        return score_queries<Cache, 8>(part, tiles, q, scores);
     }
 }
 
@@ -102,16 +218,14 @@ ORRERY_INLINE void soften(float* scores, int64_t tokens, float& peak, float& sum
 }
 
 /// out += Σ weight · value over tokens [first, last) for Q queries and V vectors of the value's elements.
-template <class Element, int Q, int V>
+template <class Cache, int Q, int V>
 ORRERY_INLINE void mix(const AttentionPart& part, int query, int64_t first, int64_t last, int64_t column,
                        int64_t lanes, F32 (&sums)[Q][V]) {
+    const int64_t row_bytes = Cache::row_bytes(part.value_length);
     for (int64_t t = first; t < last; ++t) {
-        const auto* value =
-            static_cast<const Element*>(part.values[t / 16]) + (t % 16) * part.value_length + column;
+        const auto* value = static_cast<const uint8_t*>(part.values[t / 16]) + (t % 16) * row_bytes;
         F32 v[V];
-        UNROLLED
-        for (int i = 0; i < V; ++i)
-            v[i] = load_elements(value + i * 16, lanes);
+        Cache::template values<V>(value, column, lanes, v);
         UNROLLED
         for (int q = 0; q < Q; ++q) {
             const F32 weight = set1(part.scores[(query + q) * 256 + t]);
@@ -123,7 +237,7 @@ ORRERY_INLINE void mix(const AttentionPart& part, int query, int64_t first, int6
 }
 
 /// Q queries from `query` on: V vectors from `column` on. All but the last vector are whole.
-template <class Element, int Q, int V>
+template <class Cache, int Q, int V>
 ORRERY_INLINE void mix_columns(const AttentionPart& part, int query, int64_t column, int64_t lanes) {
     F32 sums[Q][V];
     UNROLLED
@@ -134,7 +248,7 @@ ORRERY_INLINE void mix_columns(const AttentionPart& part, int query, int64_t col
     int64_t common = part.tokens[query];
     for (int q = 1; q < Q; ++q)
         common = part.tokens[query + q] < common ? part.tokens[query + q] : common;
-    mix<Element, Q, V>(part, query, 0, common, column, lanes, sums);
+    mix<Cache, Q, V>(part, query, 0, common, column, lanes, sums);
     UNROLLED
     for (int q = 0; q < Q; ++q) {
         // Tokens that only this query sees: a value that a query does not see must not touch it, not even
@@ -143,7 +257,7 @@ ORRERY_INLINE void mix_columns(const AttentionPart& part, int query, int64_t col
         UNROLLED
         for (int i = 0; i < V; ++i)
             own[0][i] = sums[q][i];
-        mix<Element, 1, V>(part, query + q, common, part.tokens[query + q], column, lanes, own);
+        mix<Cache, 1, V>(part, query + q, common, part.tokens[query + q], column, lanes, own);
         UNROLLED
         for (int i = 0; i < V; ++i)
             store_some(part.out + static_cast<int64_t>(query + q) * part.value_length + column + i * 16,
@@ -151,25 +265,25 @@ ORRERY_INLINE void mix_columns(const AttentionPart& part, int query, int64_t col
     }
 }
 
-template <class Element, int Q>
+template <class Cache, int Q>
 ORRERY_INLINE void mix_queries(const AttentionPart& part, int query) {
     int64_t column = 0;
     for (; column + 64 <= part.value_length; column += 64)
-        mix_columns<Element, Q, 4>(part, query, column, 16);
+        mix_columns<Cache, Q, 4>(part, query, column, 16);
     for (; column + 16 <= part.value_length; column += 16)
-        mix_columns<Element, Q, 1>(part, query, column, 16);
+        mix_columns<Cache, Q, 1>(part, query, column, 16);
     if (column < part.value_length)
-        mix_columns<Element, Q, 1>(part, query, column, part.value_length - column);
+        mix_columns<Cache, Q, 1>(part, query, column, part.value_length - column);
 }
 
-template <class Element>
+template <class Cache>
 void attention(const AttentionPart& part) {
     for (int first = 0; first < part.queries; first += 8) {
         const int count = part.queries - first < 8 ? part.queries - first : 8;
         int most = 0;
         for (int i = first; i < first + count; ++i)
             most = part.tokens[i] > most ? part.tokens[i] : most;
-        score_group<Element>(part, first, count, (most + 15) / 16);
+        score_group<Cache>(part, first, count, (most + 15) / 16);
         for (int i = first; i < first + count; ++i) {
             if (part.tokens[i] > 0) {
                 soften(part.scores + i * 256, part.tokens[i], part.peak[i], part.sum[i]);
@@ -181,11 +295,11 @@ void attention(const AttentionPart& part) {
     }
     int query = 0;
     for (; query + mixed_queries <= part.queries; query += mixed_queries)
-        mix_queries<Element, mixed_queries>(part, query);
+        mix_queries<Cache, mixed_queries>(part, query);
     for (; query + 3 <= part.queries; query += 3)
-        mix_queries<Element, 3>(part, query);
+        mix_queries<Cache, 3>(part, query);
     for (; query < part.queries; ++query)
-        mix_queries<Element, 1>(part, query);
+        mix_queries<Cache, 1>(part, query);
 }
 
 void combine(float* peak, float* sum, float* out, float part_peak, float part_sum, const float* part_out,

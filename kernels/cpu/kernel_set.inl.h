@@ -23,8 +23,8 @@ constexpr KernelTable make_table(const char* name) {
         rope_interleaved,
         rope_halves,
         to_half,
-        attention<float>,
-        attention<uint16_t>,
+        {attention<FloatCache<float>>, attention<FloatCache<uint16_t>>, attention<Int8Cache>,
+         attention<Int4Cache>},
         combine,
         divide,
     };

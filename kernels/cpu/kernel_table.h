@@ -40,7 +40,7 @@ struct Output {
 
 /// The queries of one key/value head against up to 256 cached tokens.
 struct AttentionPart {
-    /// Per 16 tokens: keys [key_length, 16] and values [16, value_length], of the cache's element type.
+    /// Per 16 tokens: keys across and values along, as KvStore lays them out.
     const void* keys[16];
     const void* values[16];
     int key_length = 0;
@@ -79,8 +79,8 @@ struct KernelTable {
     void (*rope_halves)(float* x, int64_t heads, int64_t head_stride, const float* rotation, int dimensions);
 
     void (*to_half)(const float* x, uint16_t* out, int64_t count);
-    void (*attention_f32)(const AttentionPart& part);
-    void (*attention_f16)(const AttentionPart& part);
+    /// For each KvType.
+    void (*attention[4])(const AttentionPart& part);
     /// Folds the part (peak, sum, out) into the state of the parts before it, [value_length] each.
     void (*combine)(float* peak, float* sum, float* out, float part_peak, float part_sum,
                     const float* part_out, int value_length);

@@ -1,15 +1,44 @@
 #include "kernels/cpu/kv_store.h"
 
+#include "kernels/quant/block_layouts.h"
 #include "kernels/quant/kv_row.h"
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace orrery::kernels::cpu {
 
+namespace {
+
+/// Element `index` of an array that starts at `base`.
+template <class T>
+void put(std::byte* base, size_t index, T value) {
+    std::memcpy(base + index * sizeof(T), &value, sizeof(T));
+}
+
+/// Encodes a key to blocks, in `row`, and lays their fields across the tile, in the lane of the token.
+template <class Block>
+void spread_key(const float* key, size_t key_length, std::byte* row, std::byte* tile, size_t lane) {
+    encode_kv_row(std::is_same_v<Block, BlockQ8_0> ? KvType::int8 : KvType::int4, key, row, key_length);
+    for (size_t first = 0; first < key_length;
+         first += 32, row += sizeof(Block), tile += 16 * sizeof(Block)) {
+        Block block;
+        std::memcpy(&block, row, sizeof block);
+        for (size_t i = 0; i < sizeof block.qs; ++i)
+            put(tile, i * 16 + lane, block.qs[i]);
+        std::byte* scales = tile + 16 * sizeof block.qs;
+        put(scales, lane, block.d);
+        if constexpr (requires { block.m; })
+            put(scales, 16 + lane, block.m);
+    }
+}
+
+} // namespace
+
 KvStore::Layout KvStore::layout(const KvCacheSpec& spec) {
     Layout l{};
-    l.across = (spec.type == KvType::f32 || spec.type == KvType::f16) && spec.block_size % 16 == 0;
+    l.across = spec.block_size % 16 == 0;
     l.key_row = row_bytes(spec.type, static_cast<size_t>(spec.key_length));
     l.value_row = row_bytes(spec.type, static_cast<size_t>(spec.value_length));
     const auto tokens = static_cast<size_t>(spec.block_size);
@@ -42,29 +71,41 @@ void KvStore::store(int layer, int head_index, int64_t slot, const float* key, c
     const auto token = static_cast<size_t>(slot % spec_.block_size);
     std::byte* value_row = base + layout_.values + token * layout_.value_row;
     const auto key_length = static_cast<size_t>(spec_.key_length);
+    if (rotates_keys(spec_.type)) {
+        std::copy_n(key, key_length, scratch);
+        rotate(scratch, key_length);
+        key = scratch;
+        scratch += align_up(key_length, 32);
+    }
     if (!across_) {
-        if (rotates_keys(spec_.type)) {
-            std::copy_n(key, key_length, scratch);
-            rotate(scratch, key_length);
-            key = scratch;
-        }
         encode_kv_row(spec_.type, key, base + token * layout_.key_row, key_length);
         encode_kv_row(spec_.type, value, value_row, static_cast<size_t>(spec_.value_length));
         return;
     }
-    const size_t start = token / 16 * 16 * key_length + token % 16;
-    if (spec_.type == KvType::f32) {
-        auto* keys = reinterpret_cast<float*>(base) + start;
+    std::byte* tile = base + token / 16 * 16 * layout_.key_row;
+    const size_t lane = token % 16;
+    switch (spec_.type) {
+    case KvType::f32:
         for (size_t d = 0; d < key_length; ++d)
-            keys[d * 16] = key[d];
+            put(tile, d * 16 + lane, key[d]);
         std::memcpy(value_row, value, layout_.value_row);
-    } else {
-        auto* keys = reinterpret_cast<uint16_t*>(base) + start;
+        break;
+    case KvType::f16: {
         auto* halves = reinterpret_cast<uint16_t*>(scratch);
         kernels.to_half(key, halves, spec_.key_length);
         for (size_t d = 0; d < key_length; ++d)
-            keys[d * 16] = halves[d];
+            put(tile, d * 16 + lane, halves[d]);
         kernels.to_half(value, reinterpret_cast<uint16_t*>(value_row), spec_.value_length);
+        break;
+    }
+    case KvType::int8:
+        spread_key<BlockQ8_0>(key, key_length, reinterpret_cast<std::byte*>(scratch), tile, lane);
+        encode_kv_row(KvType::int8, value, value_row, static_cast<size_t>(spec_.value_length));
+        break;
+    case KvType::int4:
+        spread_key<BlockQ4_1>(key, key_length, reinterpret_cast<std::byte*>(scratch), tile, lane);
+        encode_kv_row(KvType::int4, value, value_row, static_cast<size_t>(spec_.value_length));
+        break;
     }
 }
 

@@ -1,10 +1,14 @@
 // Keys and values in blocks, laid out for attention on a CPU.
 //
-// A block holds, for each layer and each head of it, the keys of its tokens and then their values. In
-// float32 and float16, and where blocks are made of whole groups of 16 tokens, keys lie across:
-// [tokens / 16][key_length][16], so that a vector holds one element of 16 tokens and scores need no
-// horizontal sums; values lie along, [tokens][value_length]. All other caches keep rows as kv_row.h defines
-// them, and a part of 256 tokens is decoded into scratch memory before it is used.
+// A block holds, for each layer and each head of it, the keys of its tokens and then their values, in the
+// bytes that kv_row.h defines for a row. Values lie along: one token's row after the other. Keys lie across,
+// in tiles of 16 tokens, so that a vector holds one element of 16 tokens and scores need no horizontal sums:
+//
+//   f32, f16    [key_length][16]
+//   int8, int4  for each group of 32 elements: quants [32][16] or [16][16], 16 scales, int4: 16 minima
+//
+// A cache whose blocks are not made of whole tiles keeps its keys along too, and a part of 256 tokens is
+// decoded into scratch memory before it is used.
 #pragma once
 
 #include "kernels/backend.h"
@@ -33,14 +37,15 @@ public:
 
     std::byte* block(int32_t index) { return memory_.get() + static_cast<size_t>(index) * block_bytes_; }
 
-    /// Stores one head's key and value of one token at a slot. `scratch` holds key_length floats.
+    /// Stores one head's key and value of one token at a slot. `scratch` holds
+    /// key_length floats, rounded up to a multiple of 32, twice.
     void store(int layer, int head, int64_t slot, const float* key, const float* value,
                const KernelTable& kernels, float* scratch);
 
     /// Float32 elements of scratch memory that fill_part() needs; 0 where it needs none.
     size_t scratch_floats() const;
-    /// True where attention reads float32 tiles, false where float16.
-    bool reads_f32() const { return !across_ || spec_.type == KvType::f32; }
+    /// The kind of tiles that fill_part() points at.
+    KvType read_as() const { return across_ ? spec_.type : KvType::f32; }
     /// Points `part` at the tokens first … first + tokens of a sequence, `first` a multiple of 256.
     void fill_part(AttentionPart& part, int layer, int head, const int32_t* table, int64_t first,
                    int64_t tokens, float* scratch);

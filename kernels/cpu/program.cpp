@@ -85,7 +85,7 @@ void Program::rope_store(const RopeStoreOp& op, KvStore& store, float* qkv, cons
         if (slot < 0 || slot >= slots)
             throw Error("Slot " + std::to_string(slot) + " is not one of the " + std::to_string(slots) +
                         " slots of the key/value cache.");
-    grow_scratch(static_cast<size_t>(spec.key_length) * sizeof(float));
+    grow_scratch(2 * align_up(static_cast<size_t>(spec.key_length), 32) * sizeof(float));
     const int64_t key_length = spec.key_length;
     const int64_t value_length = spec.value_length;
     const int64_t heads = op.heads;

@@ -178,7 +178,7 @@ void Program::run_attention(const AttentionJob& job, int64_t item, int thread) {
             tokens[i] = static_cast<int32_t>(job.tokens(tile, i / job.group, p));
         job.store->fill_part(part, job.layer, tile.head, job.batch->block_tables.data() + tile.table_offset,
                              int64_t{p} * part_tokens, job.tokens(tile, tile.rows - 1, p), store_scratch);
-        (job.store->reads_f32() ? kernels_.attention_f32 : kernels_.attention_f16)(part);
+        kernels_.attention[static_cast<size_t>(job.store->read_as())](part);
     };
 
     if (split) {

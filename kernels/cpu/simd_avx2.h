@@ -88,6 +88,24 @@ ORRERY_INLINE F32 load_u8(const void* p) {
     return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
             _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
 }
+ORRERY_INLINE F32 widen_bytes(__m128i bytes) {
+    return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
+            _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
+}
+ORRERY_INLINE F32 load_low_nibbles(const void* p) {
+    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+    return widen_bytes(_mm_and_si128(bytes, _mm_set1_epi8(15)));
+}
+ORRERY_INLINE F32 load_high_nibbles(const void* p) {
+    const __m128i bytes = _mm_srli_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)), 4);
+    return widen_bytes(_mm_and_si128(bytes, _mm_set1_epi8(15)));
+}
+ORRERY_INLINE F32 set1_half(const void* p) {
+    uint16_t half;
+    __builtin_memcpy(&half, p, 2);
+    const __m256 all = _mm256_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(half)));
+    return {all, all};
+}
 ORRERY_INLINE void store_half(uint16_t* p, F32 a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));

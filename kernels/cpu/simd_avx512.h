@@ -71,6 +71,21 @@ ORRERY_INLINE F32 load_i8(const void* p) {
 ORRERY_INLINE F32 load_u8(const void* p) {
     return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
 }
+/// The low or high nibbles of 16 bytes as floats.
+ORRERY_INLINE F32 load_low_nibbles(const void* p) {
+    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+    return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_and_si128(bytes, _mm_set1_epi8(15))))};
+}
+ORRERY_INLINE F32 load_high_nibbles(const void* p) {
+    const __m128i bytes = _mm_srli_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)), 4);
+    return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_and_si128(bytes, _mm_set1_epi8(15))))};
+}
+/// The float16 at p, which may be unaligned, in all lanes.
+ORRERY_INLINE F32 set1_half(const void* p) {
+    uint16_t half;
+    __builtin_memcpy(&half, p, 2);
+    return {_mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(half)))};
+}
 ORRERY_INLINE void store_half(uint16_t* p, F32 a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
 }
