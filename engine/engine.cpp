@@ -291,6 +291,7 @@ bool Engine::Impl::run(const StepPlan& plan, StopWatch& watch, std::span<const f
         return true;
     } catch (const std::exception& failure) {
         spdlog::error("Step {} failed: {}", report.number, failure.what());
+        runner.drain();
         scheduler.abandon();
         const std::string why = std::string("The model could not be run: ") + failure.what();
         for (const ReportRow& row : report.rows)

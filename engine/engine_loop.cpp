@@ -110,8 +110,8 @@ struct EngineLoop::Impl {
 bool EngineLoop::Impl::drain() {
     {
         std::unique_lock lock(mutex);
-        const bool may_step = !engine->idle() && (!paused || allowed_steps > 0 || ending);
-        if (!may_step)
+        const bool may_step = !engine->idle() && (!paused || allowed_steps > 0);
+        if (!may_step && !ending)
             woken.wait(lock, [this] { return !commands.empty(); });
         draining.swap(commands);
     }
@@ -129,14 +129,13 @@ bool EngineLoop::Impl::drain() {
 void EngineLoop::Impl::main() {
     platform::set_thread_name("engine");
     while (drain()) {
+        if (engine->idle() || (paused && !ending && allowed_steps == 0))
+            continue;
+        if (paused && allowed_steps > 0)
+            allowed_steps -= 1;
+        step();
         if (engine->idle())
             allowed_steps = 0; // steps that were asked for are not saved up for the next request
-        else if (!paused || ending)
-            step();
-        else if (allowed_steps > 0) {
-            allowed_steps -= 1;
-            step();
-        }
     }
 }
 
@@ -221,7 +220,7 @@ void EngineLoop::resume() {
 
 void EngineLoop::run_steps(int count) {
     impl_->post([count](Impl& loop) {
-        if (loop.paused)
+        if (loop.paused && !loop.engine->idle())
             loop.allowed_steps += count;
     });
 }

@@ -17,7 +17,7 @@ class EngineLoop {
 public:
     /// Takes the engine and starts its thread.
     explicit EngineLoop(std::unique_ptr<Engine> engine);
-    /// Cancels everything that runs and ends the thread.
+    /// Cancels everything that runs and ends the thread; the wakeup is called for the last deltas.
     ~EngineLoop();
 
     // Any thread. None of these wait for a step.
@@ -30,7 +30,7 @@ public:
     /// Holds the engine between two steps; commands are still taken.
     void pause();
     void resume();
-    /// While paused: runs so many steps.
+    /// While paused: runs so many steps, as far as there is anything to run.
     void run_steps(int count);
     bool paused() const;
 

@@ -73,6 +73,14 @@ std::span<const float> ModelRunner::run() {
     return logits;
 }
 
+void ModelRunner::drain() noexcept {
+    try {
+        backend_.synchronize();
+    } catch (...) {
+        // The failure that is being handled says more than its consequences would.
+    }
+}
+
 double ModelRunner::ns_per_swapped_block() const {
     return 2.0 * double(copied_ns_) / double(copies_);
 }

@@ -31,6 +31,9 @@ public:
     /// Runs the pass and waits for it. Returns the logits, [output rows, vocab], valid until the next pass.
     std::span<const float> run();
 
+    /// After a failure: waits for what was queued before it, so that nothing of it happens later.
+    void drain() noexcept;
+
     size_t block_bytes() const { return block_bytes_; }
     /// What copying a block to the host and back costs, from all copies so far.
     double ns_per_swapped_block() const;
