@@ -1,0 +1,673 @@
+// What the engine promises about requests, one by one.
+#include "engine/engine.h"
+#include "kernels/error.h"
+#include "tests/support/engine_run.h"
+#include "tests/support/naive_llama.h"
+#include "tests/support/random.h"
+#include "tests/support/tiny_model.h"
+#include "tests/support/watched_backend.h"
+
+#include <QtTest>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+using namespace orrery;
+using test::Answered;
+using test::Answers;
+
+namespace {
+
+constexpr TokenId end_token = 2;
+
+constexpr TokenId token_of(unsigned char byte_index) {
+    return test::tiny_first_byte + TokenId(byte_index);
+}
+
+Request greedy(std::vector<TokenId> prompt, int max_tokens) {
+    Request request;
+    request.prompt = std::move(prompt);
+    request.max_tokens = max_tokens;
+    request.sampling.temperature = 0;
+    return request;
+}
+
+/// A request whose answer is these tokens, whatever the model thinks: each has its own parameters, and the
+/// test changes them between the steps.
+SamplingParams only(TokenId token) {
+    SamplingParams params;
+    params.temperature = 0;
+    params.logit_bias = {{token, 1e6f}};
+    return params;
+}
+
+/// Runs one request whose tokens are given; after the last of them, that one is repeated.
+Answered dictate(Engine& engine, Request request, const std::vector<TokenId>& tokens) {
+    request.sampling = only(tokens.front());
+    size_t next = 0;
+    return test::run_all(engine, {request},
+                         [&](int step) {
+                             next = std::min(size_t(step), tokens.size() - 1);
+                             engine.retune(1, only(tokens[next]));
+                         })
+        .at({1, 0});
+}
+
+std::vector<TokenId> spell(const std::string& text) {
+    std::vector<TokenId> tokens;
+    for (const char c : text)
+        tokens.push_back(token_of(static_cast<unsigned char>(c)));
+    return tokens;
+}
+
+EngineConfig checked() {
+    EngineConfig config;
+    config.context = 64;
+    config.cache_bytes = size_t(4) << 20;
+    config.check = true;
+    return config;
+}
+
+} // namespace
+
+class TestEngine : public QObject {
+    Q_OBJECT
+
+private slots:
+    void initTestCase() { model_ = test::load_tiny(); }
+
+    void refuses_at_the_door_data();
+    void refuses_at_the_door();
+    void refuses_what_never_fits_the_pool();
+    void configurations_that_make_no_sense();
+    void memory_that_is_not_there();
+
+    void ends_at_max_tokens();
+    void ends_when_the_context_is_full();
+    void ends_at_an_end_token();
+    void ends_at_a_stop_string();
+    void ends_when_cancelled();
+    void ends_at_its_time_limit();
+
+    void an_unfinished_character_is_shown_at_the_end();
+    void a_seed_is_reported_and_can_be_used_again();
+    void retune_is_in_force_from_the_next_token();
+    void samples_share_the_prompt();
+    void a_later_turn_starts_from_a_hit();
+
+    void a_failing_device_ends_what_ran_and_no_more_data();
+    void a_failing_device_ends_what_ran_and_no_more();
+    void a_failing_sampler_ends_its_own_request();
+
+    void score_gives_the_logits_of_all_positions();
+    void reports_add_up();
+    void budgets();
+
+private:
+    std::shared_ptr<Model> model_;
+};
+
+void TestEngine::refuses_at_the_door_data() {
+    QTest::addColumn<Request>("request");
+    QTest::addColumn<QStringList>("says");
+    Request r = greedy({}, 4);
+    QTest::newRow("no prompt") << r << QStringList{"prompt", "empty"};
+    r = greedy({5, 100'000}, 4);
+    QTest::newRow("token too large") << r << QStringList{"100000", "position 1"};
+    r = greedy({-1}, 4);
+    QTest::newRow("negative token") << r << QStringList{"-1", "position 0"};
+    r = greedy(std::vector<TokenId>(64, 5), 4);
+    QTest::newRow("prompt as long as the context") << r << QStringList{"64"};
+    r = greedy(std::vector<TokenId>(1000, 5), 4);
+    QTest::newRow("prompt too long") << r << QStringList{"1000", "64"};
+    r = greedy({5}, -7);
+    QTest::newRow("max_tokens") << r << QStringList{"max_tokens", "-7"};
+    r = greedy({5}, 4);
+    r.min_tokens = -1;
+    QTest::newRow("min_tokens") << r << QStringList{"min_tokens", "-1"};
+    r = greedy({5}, 4);
+    r.samples = 0;
+    QTest::newRow("no samples") << r << QStringList{"samples", "0"};
+    r.samples = 1'000'000;
+    QTest::newRow("too many samples") << r << QStringList{"samples", "1000000"};
+    r = greedy({5}, 4);
+    r.stop = {"a", ""};
+    QTest::newRow("empty stop string") << r << QStringList{"stop"};
+    r = greedy({5}, 4);
+    r.sampling.top_p = 7;
+    QTest::newRow("sampling parameter") << r << QStringList{"top_p", "7"};
+    r = greedy({5}, 4);
+    r.sampling.logit_bias = {{5000, 1.0f}};
+    QTest::newRow("bias of no token") << r << QStringList{"logit_bias", "5000"};
+}
+
+void TestEngine::refuses_at_the_door() {
+    QFETCH(Request, request);
+    QFETCH(QStringList, says);
+    Engine engine(model_, checked());
+    std::vector<TokenDelta> deltas;
+    engine.add(1, request);
+    engine.add(2, greedy({5}, 3)); // nobody else notices
+    int refusals = 0;
+    for (int i = 0; !engine.idle(); ++i) {
+        QVERIFY(i < 10);
+        engine.step(deltas);
+    }
+    for (const TokenDelta& delta : deltas)
+        if (delta.request == 1) {
+            QVERIFY(delta.finish == FinishReason::rejected);
+            QCOMPARE(delta.step, uint64_t(1));
+            for (const QString& word : says)
+                QVERIFY2(QString::fromStdString(delta.error).contains(word), delta.error.c_str());
+            QVERIFY(delta.error.ends_with('.'));
+            refusals += 1;
+        }
+    QVERIFY(refusals >= 1);
+    QCOMPARE(deltas.back().request, RequestId(2));
+    QVERIFY(deltas.back().finish == FinishReason::length);
+}
+
+void TestEngine::refuses_what_never_fits_the_pool() {
+    EngineConfig config = checked();
+    config.blocks = 2;
+    Engine engine(model_, config);
+    const Answers answers = test::run_all(
+        engine, {greedy(std::vector<TokenId>(32, 5), 4), greedy(std::vector<TokenId>(31, 5), -1)});
+    QVERIFY(answers.at({1, 0}).finish == FinishReason::rejected);
+    for (const char* number : {"32", "3 blocks", "2 of 16"})
+        QVERIFY2(answers.at({1, 0}).error.find(number) != std::string::npos,
+                 answers.at({1, 0}).error.c_str());
+    QVERIFY(answers.at({2, 0}).finish == FinishReason::context_full);
+    QCOMPARE(answers.at({2, 0}).tokens.size(), size_t(1));
+}
+
+void TestEngine::configurations_that_make_no_sense() {
+    const auto says = [&](auto change, const char* word) {
+        EngineConfig config = checked();
+        change(config);
+        try {
+            const Engine engine(model_, config);
+        } catch (const Error& error) {
+            return std::string(error.what()).find(word) != std::string::npos;
+        }
+        return false;
+    };
+    QVERIFY(says([](EngineConfig& c) { c.context = -1; }, "context is -1"));
+    QVERIFY(says([](EngineConfig& c) { c.context = 1; }, "context is 1"));
+    QVERIFY(says([](EngineConfig& c) { c.block_size = 0; }, "block_size is 0"));
+    QVERIFY(says([](EngineConfig& c) { c.blocks = -5; }, "blocks is -5"));
+    QVERIFY(says([](EngineConfig& c) { c.max_step_tokens = 0; }, "max_step_tokens is 0"));
+    QVERIFY(says([](EngineConfig& c) { c.max_sequences = 0; }, "max_sequences is 0"));
+    QVERIFY(says([](EngineConfig& c) { c.max_chunk = -1; }, "max_chunk is -1"));
+}
+
+void TestEngine::memory_that_is_not_there() {
+    EngineConfig config = checked();
+    config.blocks = 100'000'000;
+    try {
+        const Engine engine(model_, config);
+        QFAIL("took what is not there");
+    } catch (const OutOfMemory& error) {
+        QVERIFY(std::string(error.what()).find("100000000 blocks") != std::string::npos);
+        QVERIFY(std::string(error.what()).find("MiB") != std::string::npos);
+    }
+    config.blocks = 0;
+    config.cache_bytes = 1;
+    QVERIFY_EXCEPTION_THROWN(Engine(model_, config), OutOfMemory);
+    // By itself, the engine takes at least one full context.
+    config.cache_bytes = 0;
+    const Engine engine(model_, config);
+    QVERIFY(engine.config().blocks * engine.config().block_size >= 64);
+    QCOMPARE(engine.config().cache_bytes,
+             size_t(engine.config().blocks) *
+                 model_->backend->kv_block_bytes({.layers = model_->config.layers,
+                                                  .kv_heads = model_->config.kv_heads,
+                                                  .key_length = model_->config.key_length,
+                                                  .value_length = model_->config.value_length,
+                                                  .blocks = 1}));
+}
+
+void TestEngine::ends_at_max_tokens() {
+    Engine engine(model_, checked());
+    for (const int most : {0, 1, 2, 17}) {
+        Request request = greedy({10, 20}, most);
+        request.ignore_eos = true;
+        const Answered answer = test::run_all(engine, {request}).at({1, 0});
+        QVERIFY(answer.finish == FinishReason::length);
+        QCOMPARE(int(answer.tokens.size()), most);
+        QCOMPARE(answer.usage.completion_tokens, most);
+        QCOMPARE(answer.usage.prompt_tokens, 2);
+    }
+}
+
+void TestEngine::ends_when_the_context_is_full() {
+    Engine engine(model_, checked());
+    for (const int prompt : {1, 15, 16, 17, 62, 63})
+        for (const int most : {-1, 1000}) {
+            Request request = greedy(std::vector<TokenId>(size_t(prompt), 9), most);
+            request.ignore_eos = true;
+            const Answered answer = test::run_all(engine, {request}).at({1, 0});
+            QVERIFY(answer.finish == FinishReason::context_full);
+            QCOMPARE(int(answer.tokens.size()), 64 - prompt);
+        }
+}
+
+void TestEngine::ends_at_an_end_token() {
+    Engine engine(model_, checked());
+    Request request = greedy({10}, 20);
+    auto spoken = spell("ab");
+    spoken.push_back(end_token);
+    Answered answer = dictate(engine, request, spoken);
+    QVERIFY(answer.finish == FinishReason::stop_token);
+    QCOMPARE(answer.tokens, spoken);
+    QCOMPARE(answer.text, model_->tokenizer->decode({spoken[0], spoken[1]}, false));
+
+    // Held-back text comes out with the end.
+    request.stop = {model_->tokenizer->decode(spell("abc"), false)};
+    answer = dictate(engine, request, spoken);
+    QVERIFY(answer.finish == FinishReason::stop_token);
+    QCOMPARE(answer.text, model_->tokenizer->decode({spoken[0], spoken[1]}, false));
+
+    // It cannot be drawn before min_tokens.
+    request = greedy({10}, 20);
+    request.min_tokens = 6;
+    answer = dictate(engine, request, {end_token});
+    QVERIFY(answer.finish == FinishReason::stop_token);
+    QCOMPARE(answer.tokens.size(), size_t(7));
+    QCOMPARE(std::ranges::count(answer.tokens, end_token), 1);
+
+    request.ignore_eos = true;
+    answer = dictate(engine, request, {end_token});
+    QVERIFY(answer.finish == FinishReason::length);
+    QCOMPARE(std::ranges::count(answer.tokens, end_token), 20);
+    QCOMPARE(answer.text, std::string());
+}
+
+void TestEngine::ends_at_a_stop_string() {
+    Engine engine(model_, checked());
+    const auto text_of = [&](const std::string& text) {
+        return model_->tokenizer->decode(spell(text), false);
+    };
+    Request request = greedy({10}, 20);
+    request.stop = {text_of("zzz"), text_of("bcd")};
+    Answered answer = dictate(engine, request, spell("abcbcdee"));
+    QVERIFY(answer.finish == FinishReason::stop_string);
+    QCOMPARE(answer.text, text_of("abc"));
+    QCOMPARE(answer.tokens, spell("abcbcd"));
+
+    // Text that could have been the beginning of one is given out in the end.
+    request.max_tokens = 3;
+    answer = dictate(engine, request, spell("abcbcdee"));
+    QVERIFY(answer.finish == FinishReason::length);
+    QCOMPARE(answer.text, text_of("abc"));
+
+    // Nothing stops before min_tokens.
+    request.max_tokens = 9;
+    request.min_tokens = 7;
+    answer = dictate(engine, request, spell("abcdeeebcd"));
+    QVERIFY(answer.finish == FinishReason::length);
+    QCOMPARE(answer.text, text_of("abcdeeebc"));
+    request.max_tokens = 20;
+    answer = dictate(engine, request, spell("abcdeeebcd"));
+    QVERIFY(answer.finish == FinishReason::stop_string);
+    QCOMPARE(answer.text, text_of("abcdeee"));
+}
+
+void TestEngine::ends_when_cancelled() {
+    EngineConfig config = checked();
+    config.max_sequences = 2;
+    Engine engine(model_, config);
+    std::vector<Request> requests(5, greedy({10, 11}, 30));
+    for (Request& request : requests)
+        request.ignore_eos = true;
+    requests[1].samples = 3;
+    requests[2].stop = {"no such text"};
+    const Answers answers = test::run_all(engine, requests, [&](int step) {
+        if (step == 0)
+            engine.cancel(4); // has not even been seen by a step
+        if (step == 3) {
+            engine.cancel(2);
+            engine.cancel(2, FinishReason::disconnected); // too late
+            engine.cancel(5, FinishReason::disconnected);
+            engine.cancel(99);
+        }
+    });
+    QVERIFY(answers.at({1, 0}).finish == FinishReason::length);
+    QVERIFY(answers.at({3, 0}).finish == FinishReason::length);
+    QVERIFY(answers.at({4, 0}).finish == FinishReason::cancelled);
+    QVERIFY(answers.at({5, 0}).finish == FinishReason::disconnected);
+    QCOMPARE(answers.at({5, 0}).tokens.size(), size_t(0));
+    for (int sample = 0; sample < 3; ++sample)
+        QVERIFY(answers.at({2, sample}).finish == FinishReason::cancelled);
+    QCOMPARE(answers.at({2, 0}).tokens.size(), size_t(3));
+}
+
+void TestEngine::ends_at_its_time_limit() {
+    EngineConfig config = checked();
+    config.max_sequences = 1;
+    Engine engine(model_, config);
+    std::vector<Request> requests(3, greedy({10, 11}, 30));
+    for (Request& request : requests)
+        request.ignore_eos = true;
+    requests[0].time_limit = std::chrono::milliseconds(50);
+    requests[1].time_limit = std::chrono::milliseconds(0); // while it waits
+    requests[2].time_limit = std::chrono::hours(1);
+    const Answers answers = test::run_all(engine, requests, [](int step) {
+        if (step == 4)
+            QThread::msleep(60);
+    });
+    QVERIFY(answers.at({1, 0}).finish == FinishReason::time_limit);
+    QCOMPARE(answers.at({1, 0}).tokens.size(), size_t(4));
+    QVERIFY(answers.at({2, 0}).finish == FinishReason::time_limit);
+    QCOMPARE(answers.at({2, 0}).tokens.size(), size_t(0));
+    QVERIFY(answers.at({3, 0}).finish == FinishReason::length);
+}
+
+void TestEngine::an_unfinished_character_is_shown_at_the_end() {
+    // The collector compares the text with the tokens'; here it matters that there is any.
+    Engine engine(model_, checked());
+    const auto byte_token = [&](unsigned char byte) {
+        for (TokenId token = 0; token < model_->config.vocab; ++token)
+            if (model_->tokenizer->bytes(token, false) == std::string(1, char(byte)))
+                return token;
+        return -1;
+    };
+    const TokenId begin = byte_token(0xc3), rest = byte_token(0xa9);
+    QVERIFY(begin >= 0 && rest >= 0);
+    QCOMPARE(dictate(engine, greedy({10}, 2), {begin, rest}).text, std::string("\xc3\xa9"));
+    QCOMPARE(dictate(engine, greedy({10}, 1), {begin}).text, std::string("\xef\xbf\xbd"));
+    QCOMPARE(dictate(engine, greedy({10}, 9), {begin, end_token}).text, std::string("\xef\xbf\xbd"));
+}
+
+void TestEngine::a_seed_is_reported_and_can_be_used_again() {
+    Engine engine(model_, checked());
+    Request request = greedy({10, 20, 30}, 20);
+    request.sampling.temperature = 1.5f;
+    request.ignore_eos = true;
+    const Answers first = test::run_all(engine, {request, request});
+    QVERIFY(first.at({1, 0}).seed != first.at({2, 0}).seed);
+    QVERIFY(first.at({1, 0}).tokens != first.at({2, 0}).tokens);
+    request.sampling.seed = first.at({2, 0}).seed;
+    QCOMPARE(test::run_all(engine, {request}).at({1, 0}).tokens, first.at({2, 0}).tokens);
+}
+
+void TestEngine::retune_is_in_force_from_the_next_token() {
+    Engine engine(model_, checked());
+    Request request = greedy({10}, 9);
+    request.sampling = only(30);
+    const Answers answers = test::run_all(engine, {request, request}, [&](int step) {
+        if (step == 3)
+            engine.retune(1, only(40));
+        if (step == 5)
+            engine.retune(77, only(50)); // nobody
+    });
+    QCOMPARE(answers.at({1, 0}).tokens, (std::vector<TokenId>{30, 30, 30, 40, 40, 40, 40, 40, 40}));
+    QCOMPARE(answers.at({2, 0}).tokens, std::vector<TokenId>(9, 30));
+    SamplingParams wrong;
+    wrong.temperature = -1;
+    QVERIFY_EXCEPTION_THROWN(engine.retune(1, wrong), Error);
+}
+
+void TestEngine::samples_share_the_prompt() {
+    Engine engine(model_, checked());
+    Request request = greedy(std::vector<TokenId>(40, 9), 10);
+    request.sampling.temperature = 2.0f;
+    request.sampling.seed = 5;
+    request.samples = 4;
+    request.ignore_eos = true;
+    std::vector<TokenDelta> deltas;
+    test::Collector collector;
+    collector.expect(1, request);
+    engine.add(1, request);
+    const StepReport first = engine.step(deltas);
+    QCOMPARE(first.prefill_tokens, 40); // once for all
+    QCOMPARE(first.generated_tokens, 4);
+    QCOMPARE(first.blocks_held, 3);
+    QCOMPARE(first.running, 4);
+    const StepReport second = engine.step(deltas);
+    QCOMPARE(second.decode_tokens, 4);
+    QCOMPARE(second.blocks_held, 2 + 4); // the block that was begun has become four
+    while (!engine.idle())
+        engine.step(deltas);
+    collector.take(deltas);
+    collector.check_complete(*model_);
+    std::set<std::vector<TokenId>> different;
+    for (const auto& [key, answer] : collector.answers()) {
+        different.insert(answer.tokens);
+        QCOMPARE(answer.tokens.size(), size_t(10));
+        QCOMPARE(answer.seed, uint64_t(5));
+    }
+    QCOMPARE(different.size(), size_t(4));
+
+    // Where they cannot all run at once, they are the same answers.
+    EngineConfig narrow = checked();
+    narrow.max_sequences = 1;
+    Engine one_by_one(model_, narrow);
+    const Answers again = test::run_all(one_by_one, {request});
+    for (const auto& [key, answer] : collector.answers())
+        QVERIFY(again.at(key) == answer);
+}
+
+void TestEngine::a_later_turn_starts_from_a_hit() {
+    Engine engine(model_, checked());
+    Request request = greedy(std::vector<TokenId>(20, 9), 15);
+    request.ignore_eos = true;
+    const Answered answer = test::run_all(engine, {request}).at({1, 0});
+    Request next = request;
+    next.prompt.insert(next.prompt.end(), answer.tokens.begin(), answer.tokens.end());
+    next.prompt.push_back(50);
+    next.max_tokens = 3;
+    // 34 tokens of the first turn have keys and values: two full blocks.
+    QCOMPARE(test::run_all(engine, {next}).at({1, 0}).usage.cached_tokens, 32);
+    next.cache_salt = 1;
+    QCOMPARE(test::run_all(engine, {next}).at({1, 0}).usage.cached_tokens, 0);
+}
+
+void TestEngine::a_failing_device_ends_what_ran_and_no_more_data() {
+    QTest::addColumn<QString>("operation");
+    for (const char* operation : {"begin", "embed", "linear", "rope_store", "attention", "gather", "download",
+                                  "copy_kv_blocks", "download_kv_block", "upload_kv_block"})
+        QTest::newRow(operation) << QString(operation);
+}
+
+void TestEngine::a_failing_device_ends_what_ran_and_no_more() {
+    QFETCH(QString, operation);
+    const std::string fails = operation.toStdString();
+    auto backend =
+        std::make_unique<test::WatchedBackend>(kernels::make_backend(kernels::BackendKind::reference, 1));
+    test::WatchedBackend& watched = *backend;
+    const auto model = test::load_tiny(std::move(backend));
+
+    // A pool that makes sequences swap, fork and copy, so that every operation comes up.
+    EngineConfig config = checked();
+    config.block_size = 4;
+    config.blocks = 17;
+    config.preemption = PreemptionMode::swap;
+    std::vector<Request> requests;
+    for (int i = 0; i < 12; ++i) {
+        std::vector<TokenId> prompt(size_t(9 + i % 3), 9);
+        prompt.back() = TokenId(10 + i % 2);
+        Request request = greedy(prompt, 20);
+        request.sampling.temperature = 1.0f;
+        request.sampling.seed = uint64_t(i);
+        request.samples = 1 + i % 2;
+        request.ignore_eos = true;
+        requests.push_back(request);
+    }
+    Engine undisturbed(model, config);
+    const Answers expected = test::run_all(undisturbed, requests);
+
+    test::Random random(test::test_seed());
+    int failures = 0, met = 0;
+    watched.set_watch([&](std::string_view name) {
+        if (name == fails && ++met % 23 == 11 && failures < 4) {
+            failures += 1;
+            throw Error("the device has lost its mind");
+        }
+    });
+    Engine engine(model, config);
+    std::vector<Answers> rounds;
+    for (int round = 0; round < 6; ++round)
+        rounds.push_back(test::run_all(engine, requests));
+    watched.set_watch({});
+    QVERIFY(failures > 0);
+    int failed = 0;
+    for (const Answers& answers : rounds)
+        for (const auto& [key, answer] : answers) {
+            if (answer.finish == FinishReason::error) {
+                failed += 1;
+                QVERIFY(answer.error.find("the device has lost its mind") != std::string::npos);
+            } else {
+                QVERIFY2(answer == expected.at(key), answer.describe().c_str());
+            }
+        }
+    QVERIFY(failed > 0);
+    // And after all that, the engine is as good as new.
+    const Answers after = test::run_all(engine, requests);
+    for (const auto& [key, answer] : after)
+        QVERIFY2(answer == expected.at(key), answer.describe().c_str());
+}
+
+void TestEngine::a_failing_sampler_ends_its_own_request() {
+    Engine engine(model_, checked());
+    Request impossible = greedy({10}, 9);
+    for (TokenId token = 0; token < model_->config.vocab; ++token)
+        impossible.sampling.logit_bias.emplace_back(token, -std::numeric_limits<float>::infinity());
+    Request good = greedy({10}, 9);
+    good.ignore_eos = true;
+    const Answers answers = test::run_all(engine, {good, impossible, good});
+    QVERIFY(answers.at({1, 0}).finish == FinishReason::length);
+    QVERIFY(answers.at({2, 0}).finish == FinishReason::error);
+    QVERIFY(answers.at({3, 0}).finish == FinishReason::length);
+}
+
+void TestEngine::score_gives_the_logits_of_all_positions() {
+    test::Random random(test::test_seed());
+    std::vector<TokenId> ids;
+    for (int i = 0; i < 50; ++i)
+        ids.push_back(random.below(model_->config.vocab));
+    EngineConfig config = checked();
+    config.kv_type = kernels::KvType::f32;
+    Engine engine(model_, config);
+    const std::vector<float> logits = engine.score(ids);
+    const std::vector<double> truth = test::naive_llama(*model_->file, model_->config, ids);
+    QCOMPARE(logits.size(), truth.size());
+    for (size_t i = 0; i < logits.size(); ++i)
+        QVERIFY2(std::abs(logits[i] - truth[i]) < 1e-3,
+                 qPrintable(QString("logit %1: %2, %3").arg(i).arg(logits[i]).arg(truth[i])));
+    // The budget cuts it into pieces, and that changes nothing.
+    for (const int tokens : {1, 7}) {
+        config.max_step_tokens = tokens;
+        Engine pieces(model_, config);
+        QVERIFY(pieces.score(ids) == logits);
+        pieces.check_integrity();
+    }
+    QVERIFY_EXCEPTION_THROWN(engine.score({}), Error);
+    QVERIFY_EXCEPTION_THROWN(engine.score({5000}), Error);
+    QVERIFY_EXCEPTION_THROWN(engine.score(std::vector<TokenId>(65, 5)), Error);
+    QCOMPARE(engine.score(std::vector<TokenId>(64, 5)).size(), size_t(64) * size_t(model_->config.vocab));
+}
+
+void TestEngine::reports_add_up() {
+    EngineConfig config = checked();
+    config.block_size = 4;
+    config.blocks = 24;
+    config.max_step_tokens = 24;
+    config.max_sequences = 6;
+    Engine engine(model_, config);
+    engine.set_profiling(true);
+    test::Random random(test::test_seed());
+    int prompt_tokens = 0;
+    for (RequestId id = 1; id <= 40; ++id) {
+        Request request = greedy({}, random.between(1, 20));
+        for (int i = random.between(1, 40); i > 0; --i)
+            request.prompt.push_back(random.between(3, 5));
+        request.ignore_eos = true;
+        prompt_tokens += int(request.prompt.size());
+        engine.add(id, request);
+    }
+    std::vector<TokenDelta> deltas;
+    uint64_t number = 0;
+    int64_t last_start = -1, forwards = 0;
+    int saved = 0, prefill = 0, preemptions = 0, cached_tokens = 0;
+    size_t generated = 0;
+    while (!engine.idle()) {
+        const size_t tokens_before =
+            size_t(std::ranges::count_if(deltas, [](const auto& d) { return d.token.has_value(); }));
+        const StepReport& r = engine.step(deltas);
+        const size_t tokens_now =
+            size_t(std::ranges::count_if(deltas, [](const auto& d) { return d.token.has_value(); }));
+        QCOMPARE(r.number, ++number);
+        QVERIFY(r.start_ns > last_start);
+        last_start = r.start_ns;
+        const int64_t phases = r.schedule_ns + r.prepare_ns + r.forward_ns + r.sample_ns + r.publish_ns;
+        QVERIFY(phases <= r.duration_ns && r.duration_ns - phases < 1'000'000);
+        QVERIFY(r.attention_ns + r.matmul_ns + r.norm_ns + r.other_ns <= r.prepare_ns + r.forward_ns);
+        forwards += r.matmul_ns > 0;
+        int in_rows = 0;
+        for (const ReportRow& row : r.rows) {
+            in_rows += row.tokens;
+            QVERIFY(row.context >= row.tokens && row.context <= 64);
+            QVERIFY(row.blocks * 4 >= row.context);
+        }
+        QCOMPARE(in_rows, r.prefill_tokens + r.decode_tokens + r.recomputed_tokens + r.speculative_tokens);
+        QVERIFY(in_rows <= 24 && r.rows.size() <= 6);
+        QCOMPARE(r.blocks_free + r.blocks_cached + r.blocks_held, r.blocks_total);
+        QCOMPARE(r.blocks_total, 24);
+        QCOMPARE(size_t(r.generated_tokens), tokens_now - tokens_before);
+        QCOMPARE(r.weight_bytes > 0, !r.rows.empty());
+        QCOMPARE(r.cache_bytes > 0, !r.rows.empty());
+        int evicted = 0;
+        for (const BlockEvent& event : r.block_events) {
+            QVERIFY(event.block >= 0 && event.block < 24);
+            evicted += event.kind == BlockEventKind::evicted;
+        }
+        QVERIFY(evicted <= int(r.block_events.size()));
+        saved += r.saved_tokens;
+        prefill += r.prefill_tokens;
+        preemptions += int(r.preemptions.size());
+        generated += size_t(r.generated_tokens);
+    }
+    int reported_preemptions = 0;
+    for (const TokenDelta& delta : deltas)
+        if (delta.finish != FinishReason::none) {
+            reported_preemptions += delta.usage.preemptions;
+            cached_tokens += delta.usage.cached_tokens;
+            QVERIFY(delta.timings.first_scheduled_ns > 0);
+            QVERIFY(delta.timings.first_scheduled_ns <= delta.timings.first_token_ns);
+            QVERIFY(delta.timings.first_token_ns <= delta.timings.finished_ns);
+        }
+    QVERIFY(forwards > 0);
+    QVERIFY(preemptions > 0);
+    QCOMPARE(preemptions, reported_preemptions);
+    QVERIFY(cached_tokens > 0 && saved >= cached_tokens);
+    QCOMPARE(prefill + cached_tokens,
+             prompt_tokens); // every prompt token is found or computed for the first time
+    QVERIFY(generated > 40);
+}
+
+void TestEngine::budgets() {
+    Engine engine(model_, checked());
+    QVERIFY_EXCEPTION_THROWN(engine.set_budgets(0, 1, 0), Error);
+    QVERIFY_EXCEPTION_THROWN(engine.set_budgets(1, 0, 0), Error);
+    QVERIFY_EXCEPTION_THROWN(engine.set_budgets(1, 1, -1), Error);
+    engine.set_budgets(5, 2, 3);
+    QCOMPARE(engine.config().max_step_tokens, 5);
+    for (RequestId id = 1; id <= 4; ++id)
+        engine.add(id, greedy(std::vector<TokenId>(10, 9), 4));
+    std::vector<TokenDelta> deltas;
+    while (!engine.idle()) {
+        const StepReport& report = engine.step(deltas);
+        int tokens = 0;
+        for (const ReportRow& row : report.rows) {
+            QVERIFY(row.tokens <= 3);
+            tokens += row.tokens;
+        }
+        QVERIFY(tokens <= 5 && report.rows.size() <= 2);
+    }
+}
+
+QTEST_GUILESS_MAIN(TestEngine)
+#include "tst_engine.moc"

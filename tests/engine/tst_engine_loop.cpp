@@ -1,0 +1,320 @@
+// The engine's thread and its queues: nothing is lost, nobody waits for anybody.
+#include "engine/engine_loop.h"
+#include "kernels/error.h"
+#include "tests/support/engine_run.h"
+#include "tests/support/random.h"
+
+#include <QtTest>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <ctime>
+#include <mutex>
+#include <thread>
+
+using namespace orrery;
+using test::Answers;
+
+namespace {
+
+EngineConfig config_of_loop() {
+    EngineConfig config;
+    config.context = 128;
+    config.block_size = 4;
+    config.blocks = 60;
+    config.max_step_tokens = 32;
+    config.max_sequences = 8;
+    config.check = true;
+    return config;
+}
+
+Request request_of(int kind) {
+    Request request;
+    for (int i = 0; i < 3 + kind % 11; ++i)
+        request.prompt.push_back(5 + (i * kind) % 90);
+    request.max_tokens = 1 + kind % 13;
+    request.ignore_eos = true;
+    request.samples = 1 + (kind % 5 == 0);
+    request.sampling.seed = uint64_t(kind);
+    return request;
+}
+
+/// Waits, as a window would, to be woken, and takes what there is.
+class Reader {
+public:
+    explicit Reader(EngineLoop& loop) : loop_(loop) {
+        loop.set_wakeup([this] {
+            const std::lock_guard lock(mutex_);
+            woken_ += 1;
+            wake_.notify_one();
+        });
+    }
+    ~Reader() { loop_.set_wakeup({}); }
+
+    void expect(RequestId id, const Request& request) {
+        collector_.expect(id, request);
+        open_ += request.samples;
+    }
+
+    /// Returns false where nothing comes for half a minute.
+    bool read_until(int open) {
+        while (open_ > open) {
+            {
+                std::unique_lock lock(mutex_);
+                if (!wake_.wait_for(lock, std::chrono::seconds(30), [this] { return woken_ > 0; }))
+                    return false;
+                woken_ = 0;
+            }
+            read();
+        }
+        return true;
+    }
+
+    void read() {
+        std::vector<TokenDelta> deltas = loop_.take_deltas();
+        for (const TokenDelta& delta : deltas)
+            open_ -= delta.finish != FinishReason::none;
+        collector_.take(deltas);
+    }
+
+    const test::Collector& collector() const { return collector_; }
+
+private:
+    EngineLoop& loop_;
+    test::Collector collector_;
+    int open_ = 0;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    int woken_ = 0;
+};
+
+double cpu_seconds() {
+    return double(std::clock()) / CLOCKS_PER_SEC;
+}
+
+} // namespace
+
+class TestEngineLoop : public QObject {
+    Q_OBJECT
+
+private slots:
+    void initTestCase() { model_ = test::load_tiny(); }
+
+    void answers_are_those_of_the_engine();
+    void many_threads_ask_at_once();
+    void pause_and_single_steps();
+    void commands_are_taken_while_paused();
+    void reports_that_nobody_reads_are_dropped_and_counted();
+    void the_end_of_the_loop_ends_everything();
+    void an_idle_engine_sleeps();
+    void wrong_parameters_are_refused_where_they_are_given();
+
+private:
+    std::unique_ptr<Engine> engine() const { return std::make_unique<Engine>(model_, config_of_loop()); }
+    std::shared_ptr<Model> model_;
+};
+
+void TestEngineLoop::answers_are_those_of_the_engine() {
+    std::vector<Request> requests;
+    for (int kind = 0; kind < 40; ++kind)
+        requests.push_back(request_of(kind));
+    const auto plain = engine();
+    const Answers expected = test::run_all(*plain, requests);
+
+    EngineLoop loop(engine());
+    Reader reader(loop);
+    for (const Request& request : requests)
+        reader.expect(loop.submit(request), request);
+    QVERIFY(reader.read_until(0));
+    reader.collector().check_complete(*model_);
+    const Answers& answers = reader.collector().answers();
+    QCOMPARE(answers.size(), expected.size());
+    for (const auto& [key, answer] : expected)
+        QVERIFY2(answers.at(key) == answer, answer.describe().c_str());
+}
+
+void TestEngineLoop::many_threads_ask_at_once() {
+    EngineLoop loop(engine());
+    Reader reader(loop);
+    std::mutex mutex;
+    std::vector<std::pair<RequestId, Request>> asked;
+    std::vector<std::thread> threads;
+    const uint64_t seed = test::test_seed();
+    for (int t = 0; t < 4; ++t)
+        threads.emplace_back([&, t] {
+            test::Random random(seed + uint64_t(t));
+            std::vector<RequestId> mine;
+            for (int i = 0; i < 30; ++i) {
+                const Request request = request_of(random.below(1000));
+                const RequestId id = loop.submit(request);
+                mine.push_back(id);
+                {
+                    const std::lock_guard lock(mutex);
+                    asked.emplace_back(id, request);
+                }
+                switch (random.below(8)) {
+                case 0:
+                    loop.cancel(mine[size_t(random.below(int(mine.size())))]);
+                    break;
+                case 1:
+                    loop.retune(id, request.sampling);
+                    break;
+                case 2:
+                    loop.set_budgets(random.between(1, 40), random.between(1, 10), random.below(8));
+                    break;
+                case 3:
+                    loop.pause();
+                    loop.run_steps(2);
+                    loop.resume();
+                    break;
+                case 4: {
+                    std::vector<StepReport> reports;
+                    loop.take_reports(reports);
+                    break;
+                }
+                case 5:
+                    loop.set_profiling(random.chance(0.5));
+                    break;
+                default:
+                    break;
+                }
+            }
+        });
+    for (std::thread& thread : threads)
+        thread.join();
+    for (const auto& [id, request] : asked)
+        reader.expect(id, request);
+    reader.read(); // what came before anybody was woken
+    QVERIFY(reader.read_until(0));
+    reader.collector().check_complete(*model_);
+}
+
+void TestEngineLoop::pause_and_single_steps() {
+    EngineLoop loop(engine());
+    loop.pause();
+    QVERIFY(loop.paused());
+    Request request = request_of(3);
+    request.max_tokens = 10;
+    loop.submit(request);
+    std::vector<StepReport> reports;
+    QThread::msleep(50);
+    loop.take_reports(reports);
+    QCOMPARE(reports.size(), size_t(0));
+
+    loop.run_steps(3);
+    QTRY_VERIFY((loop.take_reports(reports), reports.size() >= 3));
+    QThread::msleep(50);
+    loop.take_reports(reports);
+    QCOMPARE(reports.size(), size_t(3));
+    for (size_t i = 0; i < 3; ++i)
+        QCOMPARE(reports[i].number, uint64_t(i + 1));
+    QCOMPARE(loop.take_deltas().size(), size_t(3));
+
+    loop.resume();
+    QVERIFY(!loop.paused());
+    QTRY_VERIFY((loop.take_reports(reports), reports.size() == 10));
+}
+
+void TestEngineLoop::commands_are_taken_while_paused() {
+    EngineLoop loop(engine());
+    Reader reader(loop);
+    loop.pause();
+    loop.run_steps(100); // nothing to run: not saved up for later
+    const Request request = request_of(12);
+    const RequestId first = loop.submit(request), second = loop.submit(request);
+    reader.expect(first, request);
+    reader.expect(second, request);
+    loop.cancel(first);
+    QThread::msleep(30);
+    reader.read();
+    QCOMPARE(reader.collector().answers().size(), size_t(0));
+    loop.run_steps(1);
+    QVERIFY(reader.read_until(1));
+    QVERIFY(reader.collector().answers().at({first, 0}).finish == FinishReason::cancelled);
+    loop.resume();
+    QVERIFY(reader.read_until(0));
+    QVERIFY(reader.collector().answers().at({second, 0}).finish == FinishReason::length);
+}
+
+void TestEngineLoop::reports_that_nobody_reads_are_dropped_and_counted() {
+    EngineLoop loop(engine());
+    Reader reader(loop);
+    // 400 requests of 13 tokens, one at a time: more than 5,000 steps.
+    loop.set_budgets(32, 1, 0);
+    for (int i = 0; i < 400; ++i) {
+        Request request = request_of(1);
+        request.max_tokens = 13;
+        reader.expect(loop.submit(request), request);
+    }
+    QVERIFY(reader.read_until(0));
+    std::vector<StepReport> reports;
+    uint64_t dropped = 0;
+    QTRY_VERIFY(
+        (dropped += loop.take_reports(reports), !reports.empty() && reports.back().number >= 400 * 13));
+    QVERIFY(dropped > 0);
+    QCOMPARE(dropped + reports.size(), reports.back().number);
+    for (size_t i = 1; i < reports.size(); ++i)
+        QCOMPARE(reports[i].number, reports[i - 1].number + 1);
+    reports.clear();
+    QCOMPARE(loop.take_reports(reports), uint64_t(0));
+    QCOMPARE(reports.size(), size_t(0));
+}
+
+void TestEngineLoop::the_end_of_the_loop_ends_everything() {
+    // Every request ends, also where nobody waits for it: the last deltas come while the loop goes down.
+    std::vector<TokenDelta> deltas;
+    test::Collector collector;
+    std::atomic<int> wakeups{0};
+    {
+        EngineLoop loop(engine());
+        EngineLoop* const reach = &loop;
+        loop.set_wakeup([&, reach] {
+            wakeups += 1;
+            for (TokenDelta& delta : reach->take_deltas())
+                deltas.push_back(std::move(delta));
+        });
+        for (int kind = 0; kind < 20; ++kind) {
+            Request request = request_of(kind);
+            request.max_tokens = 100;
+            collector.expect(loop.submit(request), request);
+        }
+        QTRY_VERIFY(wakeups > 3);
+        loop.pause();
+    }
+    collector.take(deltas);
+    collector.check_complete(*model_);
+    QVERIFY(std::ranges::any_of(collector.answers(), [](const auto& entry) {
+        return entry.second.finish == FinishReason::cancelled;
+    }));
+}
+
+void TestEngineLoop::an_idle_engine_sleeps() {
+    EngineLoop loop(engine());
+    Reader reader(loop);
+    const Request request = request_of(4);
+    reader.expect(loop.submit(request), request);
+    QVERIFY(reader.read_until(0));
+    QThread::msleep(20);
+    double used = cpu_seconds();
+    QThread::msleep(300);
+    used = cpu_seconds() - used;
+    QVERIFY2(used < 0.1, qPrintable(QString::number(used)));
+    loop.pause();
+    loop.submit(request);
+    QThread::msleep(20);
+    used = cpu_seconds();
+    QThread::msleep(300);
+    used = cpu_seconds() - used;
+    QVERIFY2(used < 0.1, qPrintable(QString::number(used)));
+}
+
+void TestEngineLoop::wrong_parameters_are_refused_where_they_are_given() {
+    EngineLoop loop(engine());
+    SamplingParams wrong;
+    wrong.top_p = 2;
+    QVERIFY_EXCEPTION_THROWN(loop.retune(1, wrong), Error);
+}
+
+QTEST_GUILESS_MAIN(TestEngineLoop)
+#include "tst_engine_loop.moc"
