@@ -86,12 +86,12 @@ public:
 
     void upload(Buffer buffer, size_t offset_bytes, std::span<const std::byte> bytes) override {
         synchronize();
-        std::memcpy(checked(buffer, offset_bytes, bytes.size()), bytes.data(), bytes.size());
+        std::copy(bytes.begin(), bytes.end(), checked(buffer, offset_bytes, bytes.size()));
     }
 
     void download(Buffer buffer, size_t offset_bytes, std::span<std::byte> bytes) override {
         synchronize();
-        std::memcpy(bytes.data(), checked(buffer, offset_bytes, bytes.size()), bytes.size());
+        std::copy_n(checked(buffer, offset_bytes, bytes.size()), bytes.size(), bytes.begin());
     }
 
     Weight load_weight(std::span<const WeightPart> parts) override;
