@@ -1,0 +1,164 @@
+#include "app/cli/options.h"
+
+#include "engine/platform/paths.h"
+#include "engine/sampling_parameters.h"
+#include "kernels/error.h"
+
+#include <iostream>
+
+namespace orrery::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// "top_p" → "--top-p"
+std::string flag_name(std::string name) {
+    std::replace(name.begin(), name.end(), '_', '-');
+    return "--" + name;
+}
+
+kernels::KvType kv_type(const std::string& name) {
+    if (name == "f32")
+        return kernels::KvType::f32;
+    if (name == "f16")
+        return kernels::KvType::f16;
+    if (name == "int8")
+        return kernels::KvType::int8;
+    return kernels::KvType::int4;
+}
+
+} // namespace
+
+void add_model_options(CLI::App& verb, Options& options) {
+    verb.add_option("-m,--model", options.model, "Model file (.gguf) or folder; default: the default model");
+}
+
+void add_device_options(CLI::App& verb, Options& options) {
+    verb.add_option("--backend", options.backend, "Device")
+        ->check(CLI::IsMember({"reference", "cpu", "cuda", "auto"}))
+        ->capture_default_str();
+    verb.add_option("--threads", options.threads, "CPU threads; 0: one per core")
+        ->check(CLI::Range(0, 1024))
+        ->capture_default_str();
+}
+
+void add_engine_options(CLI::App& verb, Options& options) {
+    EngineConfig& engine = options.engine;
+    const auto positive = CLI::Range(0, std::numeric_limits<int>::max());
+    verb.add_option("--context", engine.context,
+                    "Tokens of the longest sequence; 0: what the model was trained for")
+        ->check(positive);
+    verb.add_option("--block-size", engine.block_size, "Tokens per block")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+    verb.add_option("--blocks", engine.blocks, "Blocks of the cache; 0: by available memory")
+        ->check(positive);
+    verb.add_option("--kv-type", options.kv_type, "How keys and values are kept")
+        ->check(CLI::IsMember({"f32", "f16", "int8", "int4"}))
+        ->capture_default_str();
+    verb.add_option("--max-step-tokens", engine.max_step_tokens, "Token budget of one step")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    verb.add_option("--max-sequences", engine.max_sequences, "Sequences that run at once")
+        ->check(CLI::Range(1, 1 << 16))
+        ->capture_default_str();
+    verb.add_option("--max-chunk", engine.max_chunk, "Tokens of one prompt in one step; 0: the budget")
+        ->check(positive);
+    verb.add_option("--policy", options.policy, "Who goes first")
+        ->check(CLI::IsMember({"first-come", "priority"}))
+        ->capture_default_str();
+    verb.add_flag("!--no-prefix-cache", engine.prefix_cache, "Compute every prompt from its beginning");
+}
+
+void add_sampling_options(CLI::App& verb, SamplingParams& params) {
+    for (const SamplingParameter& parameter : sampling_parameters()) {
+        if (std::string(parameter.name) == "logprobs")
+            continue; // a matter of JSON output, not of an answer on a terminal
+        verb.add_option_function<double>(
+                flag_name(parameter.name),
+                [&params, &parameter](double value) {
+                    try {
+                        parameter.set(params, value);
+                    } catch (const Error& error) {
+                        throw CLI::ValidationError(error.what());
+                    }
+                },
+                parameter.help)
+            ->group("Sampling");
+    }
+    verb.add_option_function<uint64_t>(
+            "--seed", [&params](uint64_t seed) { params.seed = seed; },
+            "The same seed gives the same answer; default: a fresh one")
+        ->group("Sampling");
+}
+
+fs::path model_path(const Options& options) {
+    if (!options.model.empty())
+        return options.model;
+    const fs::path path = platform::default_model_path();
+    if (!fs::exists(path))
+        throw Error("No model was named with --model, and the default model is not at '" + path.string() +
+                    "'; ./run fetches it.");
+    return path;
+}
+
+std::shared_ptr<Model> load(const Options& options) {
+    LoadOptions load_options;
+    load_options.backend = kernels::backend_kind(options.backend);
+    load_options.threads = options.threads;
+    return load_model(model_path(options), load_options);
+}
+
+EngineConfig engine_config(const Options& options) {
+    EngineConfig config = options.engine;
+    config.kv_type = kv_type(options.kv_type);
+    config.policy = options.policy == "priority" ? SchedulerPolicy::priority : SchedulerPolicy::first_come;
+    return config;
+}
+
+std::unique_ptr<Engine> make_engine(std::shared_ptr<Model> model, const Options& options) {
+    return std::make_unique<Engine>(std::move(model), engine_config(options));
+}
+
+void for_each_input_line(const std::function<void(const std::string& line, int number)>& use) {
+    int number = 0;
+    for (std::string line; std::getline(std::cin, line);) {
+        ++number;
+        if (line.find_first_not_of(" \t\r") != std::string::npos)
+            use(line, number);
+    }
+}
+
+nlohmann::json parse_line(const std::string& line, int number) {
+    try {
+        return nlohmann::json::parse(line);
+    } catch (const nlohmann::json::parse_error& error) {
+        throw Error("Line " + std::to_string(number) + " of the input is not JSON: it breaks at byte " +
+                    std::to_string(error.byte) + ".");
+    }
+}
+
+void print_line(const Json& value) {
+    std::cout << value.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
+}
+
+Json to_json(const Usage& usage) {
+    return {{"prompt_tokens", usage.prompt_tokens},
+            {"cached_tokens", usage.cached_tokens},
+            {"completion_tokens", usage.completion_tokens},
+            {"preemptions", usage.preemptions}};
+}
+
+Json to_json(const Timings& timings, const Usage& usage) {
+    constexpr double ms = 1e-6;
+    const double decode_s = double(timings.finished_ns - timings.first_token_ns) * 1e-9;
+    Json json = {{"first_scheduled_ms", double(timings.first_scheduled_ns) * ms},
+                 {"first_token_ms", double(timings.first_token_ns) * ms},
+                 {"finished_ms", double(timings.finished_ns) * ms}};
+    if (usage.completion_tokens > 1 && decode_s > 0)
+        json["tokens_per_s"] = (usage.completion_tokens - 1) / decode_s;
+    return json;
+}
+
+} // namespace orrery::cli

@@ -1,0 +1,51 @@
+// render: a chat template with a context, exactly the text that it gives.
+#include "app/cli/verbs.h"
+#include "engine/model/gguf.h"
+#include "kernels/error.h"
+
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+namespace orrery::cli {
+
+namespace {
+
+std::string template_source(const Options& options, const std::filesystem::path& file) {
+    if (file.empty())
+        return GgufFile::open(model_path(options))->get_string("tokenizer.chat_template");
+    std::ifstream in(file, std::ios::binary);
+    if (!in)
+        throw Error("The template file '" + file.string() + "' cannot be opened.");
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+int render(const Options& options, const std::filesystem::path& file) {
+    const ChatTemplate chat_template(template_source(options, file));
+    Json context;
+    try {
+        context = Json::parse(std::cin);
+    } catch (const nlohmann::json::parse_error& error) {
+        throw Error("The context on standard input is not JSON: it breaks at byte " +
+                    std::to_string(error.byte) + ".");
+    }
+    const std::string text = chat_template.render_text(context);
+    if (options.json)
+        print_line({{"text", text}});
+    else
+        std::cout << text << std::flush;
+    return 0;
+}
+
+} // namespace
+
+void add_render(CLI::App& app, Options& options, Run& run) {
+    auto* verb =
+        app.add_subcommand("render", "Render a chat template with the JSON context on standard input");
+    auto file = std::make_shared<std::filesystem::path>();
+    verb->add_option("--template", *file, "A file with the template; default: the model's own");
+    add_model_options(*verb, options);
+    verb->callback([&options, &run, file] { run = [&options, file] { return render(options, *file); }; });
+}
+
+} // namespace orrery::cli

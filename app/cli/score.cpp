@@ -1,0 +1,94 @@
+// score: the logits that a model gives to every position of a sequence.
+#include "app/cli/base64.h"
+#include "app/cli/verbs.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace orrery::cli {
+
+namespace {
+
+std::vector<TokenId> read_ids(const nlohmann::json& object, int number) {
+    const auto ids = object.find("ids");
+    const bool good =
+        ids != object.end() && ids->is_array() &&
+        std::all_of(ids->begin(), ids->end(), [](const auto& id) { return id.is_number_integer(); });
+    if (!good)
+        throw Error("Line " + std::to_string(number) + " of the input: 'ids' must be an array of token ids.");
+    return ids->get<std::vector<TokenId>>();
+}
+
+/// −ln softmax(logits)[token]
+double negative_log_likelihood(std::span<const float> logits, TokenId token) {
+    const double largest = *std::max_element(logits.begin(), logits.end());
+    double sum = 0;
+    for (const float logit : logits)
+        sum += std::exp(logit - largest);
+    return std::log(sum) + largest - logits[static_cast<size_t>(token)];
+}
+
+Json summary(std::span<const float> logits, const std::vector<TokenId>& ids, size_t vocab, size_t top) {
+    double total = 0;
+    for (size_t i = 0; i + 1 < ids.size(); ++i)
+        total += negative_log_likelihood(logits.subspan(i * vocab, vocab), ids[i + 1]);
+
+    const auto last = logits.last(vocab);
+    std::vector<TokenId> order(vocab);
+    std::iota(order.begin(), order.end(), 0);
+    top = std::min(top, vocab);
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
+                      [&](TokenId a, TokenId b) {
+                          const float x = last[static_cast<size_t>(a)];
+                          const float y = last[static_cast<size_t>(b)];
+                          return x != y ? x > y : a < b;
+                      });
+    order.resize(top);
+    std::vector<float> values;
+    for (const TokenId token : order)
+        values.push_back(last[static_cast<size_t>(token)]);
+    Json json = {{"top_ids", order}, {"top_logits", values}};
+    if (ids.size() > 1)
+        json["mean_nll"] = total / double(ids.size() - 1);
+    return json;
+}
+
+int score(const Options& options, int top) {
+    const std::shared_ptr<Model> model = load(options);
+    const auto engine = make_engine(model, options);
+    const auto vocab = static_cast<size_t>(model->config.vocab);
+    bool refused = false;
+    for_each_input_line([&](const std::string& line, int number) {
+        try {
+            const std::vector<TokenId> ids = read_ids(parse_line(line, number), number);
+            const std::vector<float> logits = engine->score(ids);
+            if (top > 0)
+                print_line(summary(logits, ids, vocab, static_cast<size_t>(top)));
+            else
+                print_line({{"logits_shape", {ids.size(), vocab}},
+                            {"logits_f32_le_base64", base64(std::as_bytes(std::span(logits)))}});
+        } catch (const Error& error) {
+            refused = true;
+            print_line({{"error", error.what()}});
+        }
+    });
+    return refused ? 1 : 0;
+}
+
+} // namespace
+
+void add_score(CLI::App& app, Options& options, Run& run) {
+    auto* verb = app.add_subcommand("score", "Logits of every position of JSON lines of token ids");
+    auto top = std::make_shared<int>(0);
+    verb->add_option("--top", *top,
+                     "Only the N largest logits of the last position, and the mean negative log-likelihood")
+        ->check(CLI::Range(1, 1 << 24));
+    add_model_options(*verb, options);
+    add_device_options(*verb, options);
+    add_engine_options(*verb, options);
+    verb->callback([&options, &run, top] { run = [&options, top] { return score(options, *top); }; });
+}
+
+} // namespace orrery::cli
