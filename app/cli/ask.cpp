@@ -111,8 +111,9 @@ void add_ask(CLI::App& app, Options& options, Run& run) {
     auto ask = std::make_shared<AskOptions>();
     verb->add_option("text", ask->text, "The question; without it, a chat on the terminal");
     verb->add_option("--system", ask->system, "System prompt");
-    verb->add_option("--max-tokens", ask->request.max_tokens,
-                     "New tokens at the most; default: until the context is full")
+    ask->request.max_tokens = 1024; // a small model may repeat itself for ever
+    verb->add_option("--max-tokens", ask->request.max_tokens, "New tokens at the most")
+        ->capture_default_str()
         ->check(CLI::Range(0, std::numeric_limits<int>::max()));
     verb->add_option("--stop", ask->request.stop, "A string that ends the answer; may be given several times")
         ->allow_extra_args(false);
