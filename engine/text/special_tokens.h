@@ -28,7 +28,7 @@ struct TextRange {
 /// everywhere.
 class SpecialTokens {
 public:
-    /// `names` outlive the object.
+    /// Both lists outlive the object.
     SpecialTokens(const std::vector<std::string>& names, const std::vector<TokenKind>& kinds);
 
     /// Fragments in the order of the text, none of them empty, that cover it. `trusted` is sorted and its
