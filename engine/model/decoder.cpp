@@ -113,7 +113,8 @@ public:
            const std::atomic<bool>* cancel)
         : file_(file), backend_(backend), progress_(progress), cancel_(cancel) {
         for (const GgufTensor& tensor : file.tensors())
-            total_ += tensor.bytes.size();
+            if (!may_be_left(tensor.name))
+                total_ += tensor.bytes.size();
     }
 
     /// The tensor's rows as a part of a weight, [rows, columns].

@@ -1,6 +1,6 @@
 // fuzz_gguf: spoils valid model files in many ways and opens what comes out.
 //
-//     fuzz_gguf [--count N] [--seed S] [FILE …]
+//     fuzz_gguf [--count N] [--seed S] [--no-truncations] [FILE …]
 //
 // For every spoilt file, only two outcomes are right: a model, or orrery::Error. Anything else (another
 // exception, a crash, a sanitizer's report, memory beyond a small multiple of the file's size) ends the
@@ -465,16 +465,35 @@ auto bounded(const char* what, size_t limit, Work work) {
     }
 }
 
+/// What holds for every file that was opened, however spoilt.
+void check_promises(const GgufFile& file, const Bytes& bytes) {
+    std::multimap<const std::byte*, const GgufTensor*> places;
+    for (const GgufTensor& tensor : file.tensors()) {
+        if (tensor.bytes.data() < bytes.data() ||
+            tensor.bytes.data() + tensor.bytes.size() > bytes.data() + bytes.size())
+            throw Wrong{"the tensor " + tensor.name + " lies outside of the file"};
+        if (file.find_tensor(tensor.name) != &tensor)
+            throw Wrong{"the tensor " + tensor.name + " is there twice"};
+        places.emplace(tensor.bytes.data(), &tensor);
+    }
+    const std::byte* end = bytes.data();
+    for (const auto& [begin, tensor] : places) {
+        if (begin < end)
+            throw Wrong{"the tensor " + tensor->name + " lies on another"};
+        end = begin + tensor->bytes.size();
+    }
+    for (const auto& [key, value] : file.metadata())
+        if (file.find(key) != &value)
+            throw Wrong{"the field " + key + " is there twice"};
+}
+
 /// Opens one file and does with it what the program would do. Returns how far it came.
 std::string try_file(const Bytes& bytes, bool run) {
     const char* stage = "reader";
     try {
         const auto file = bounded("the reader", base_bytes + reader_factor * bytes.size(),
                                   [&] { return GgufFile::parse(bytes, "model.gguf"); });
-        for (const GgufTensor& tensor : file->tensors())
-            if (tensor.bytes.data() < bytes.data() ||
-                tensor.bytes.data() + tensor.bytes.size() > bytes.data() + bytes.size())
-                throw Wrong{"the tensor " + tensor.name + " lies outside of the file"};
+        check_promises(*file, bytes);
         stage = "configuration";
         bounded("the description", base_bytes + 8 * tokenizer_factor * bytes.size(),
                 [&] { return describe(*file).dump().size(); });
@@ -506,9 +525,12 @@ std::string try_file(const Bytes& bytes, bool run) {
 int main(int argc, char** argv) {
     CLI::App app{"Spoils valid model files in many ways and opens what comes out."};
     uint64_t count = 10000, seed = 1;
+    bool no_truncations = false;
     std::vector<std::string> files;
     app.add_option("--count", count, "cases besides the truncations");
     app.add_option("--seed", seed, "of the random cases");
+    app.add_flag("--no-truncations", no_truncations,
+                 "leave out the files that are cut, which are the same for every seed");
     app.add_option("FILE", files, "valid files to spoil, instead of the ones made here")
         ->check(CLI::ExistingFile);
     CLI11_PARSE(app, argc, argv);
@@ -554,12 +576,12 @@ int main(int argc, char** argv) {
     // Every truncation within the header, but for long vocabularies, which are cut here and there.
     for (const Seed& each : seeds) {
         const size_t step = 1 + each.header_bytes / 4096;
-        for (size_t size = 0; size < each.header_bytes; size += step)
+        for (size_t size = 0; size < each.header_bytes && !no_truncations; size += step)
             if (!one(each, Bytes(each.bytes.begin(), each.bytes.begin() + static_cast<ptrdiff_t>(size)),
                      false))
                 return 1;
     }
-    const uint64_t truncations = number;
+    const uint64_t truncations = number - seeds.size();
     Spoiler spoiler(seed);
     for (uint64_t i = 0; i < count; ++i) {
         // Large files cost as much as a hundred small ones.
