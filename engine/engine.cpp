@@ -163,6 +163,10 @@ void Engine::Impl::add(RequestId id, Request request) {
         writer.priority = request.priority;
         writer.arrival = arrival;
         writer.prompt_tokens = int32_t(request.prompt.size());
+        writer.most_tokens = int32_t(
+            request.max_tokens < 0
+                ? rules.capacity
+                : std::min<int64_t>(rules.capacity, int64_t(request.prompt.size()) + request.max_tokens));
         writer.tokens = request.prompt;
     }
     job.open = request.samples;

@@ -236,6 +236,13 @@ bool Scheduler::admit(Sequence& sequence, int promised) {
 
 void Scheduler::start_running(Sequence& sequence) {
     sequence.state = SequenceState::running;
+    if (!sequence.has_run) {
+        // So that a step allocates nothing; only very long answers grow on the way.
+        const int most = std::min(sequence.most_tokens, sequence.length() + 4096);
+        sequence.tokens.reserve(size_t(most));
+        sequence.table.blocks.reserve(size_t(store_.blocks_for(most)));
+        sequence.table.chain.reserve(size_t(store_.blocks_for(most)) + 1);
+    }
     sequence.has_run = true;
     running_.insert(std::ranges::upper_bound(running_, &sequence, before_), &sequence);
 }
