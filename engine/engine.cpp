@@ -82,6 +82,7 @@ struct Engine::Impl {
     void fork_samples(Writer& first, std::span<const float> logits);
     void publish(std::vector<TokenDelta>& deltas);
     void end_report();
+    void forget_ended();
     void measure_costs();
 
     TokenDelta delta_of(const Writer& writer) const;
@@ -148,10 +149,12 @@ void Engine::Impl::add(RequestId id, Request request) {
 
     const Verdict verdict = judge(request, model->config.vocab, rules.capacity, config);
     if (verdict.reason == FinishReason::rejected) {
-        // Nothing of it will be used but its answers' number.
+        // Nothing else of it can be trusted, and all that is left to do is to say so.
         const int samples = std::clamp(request.samples, 1, max_samples);
-        request = {};
-        request.samples = samples;
+        Request refused;
+        refused.prompt = std::move(request.prompt);
+        refused.samples = samples;
+        request = std::move(refused);
     }
     const uint64_t seed = request.sampling.seed.value_or(fresh_seed());
     const uint64_t arrival = ++arrivals;
@@ -370,11 +373,14 @@ void Engine::Impl::publish(std::vector<TokenDelta>& deltas) {
     }
 }
 
-void Engine::Impl::end_report() {
+void Engine::Impl::forget_ended() {
     for (const RequestId id : ended)
         jobs.erase(id);
     ended.clear();
+}
 
+void Engine::Impl::end_report() {
+    forget_ended();
     report.running = int32_t(scheduler.running().size());
     report.waiting = scheduler.waiting();
     report.swapped = scheduler.swapped();
@@ -536,6 +542,13 @@ bool Engine::idle() const {
 
 const StepReport& Engine::step(std::vector<TokenDelta>& deltas) {
     return impl_->step(deltas);
+}
+
+void Engine::settle(std::vector<TokenDelta>& deltas) {
+    impl_->end_what_was_asked_for(deltas);
+    impl_->forget_ended();
+    if (idle())
+        check_integrity();
 }
 
 const EngineConfig& Engine::config() const {

@@ -72,6 +72,10 @@ public:
     /// until the next step.
     const StepReport& step(std::vector<TokenDelta>& deltas);
 
+    /// Ends what is to end (cancelled, refused, out of time) without a step: for an engine that is held.
+    /// Appends the ends to `deltas`, as step() would.
+    void settle(std::vector<TokenDelta>& deltas);
+
     const EngineConfig& config() const; ///< with every 0 replaced by the number in force
     const Model& model() const;
 

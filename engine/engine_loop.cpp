@@ -129,8 +129,13 @@ bool EngineLoop::Impl::drain() {
 void EngineLoop::Impl::main() {
     platform::set_thread_name("engine");
     while (drain()) {
-        if (engine->idle() || (paused && !ending && allowed_steps == 0))
+        if (engine->idle())
             continue;
+        if (paused && !ending && allowed_steps == 0) {
+            engine->settle(deltas);
+            publish();
+            continue;
+        }
         if (paused && allowed_steps > 0)
             allowed_steps -= 1;
         step();

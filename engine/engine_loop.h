@@ -27,7 +27,7 @@ public:
     void retune(RequestId id, const SamplingParams& params);
     void set_budgets(int max_step_tokens, int max_sequences, int max_chunk);
     void set_profiling(bool on);
-    /// Holds the engine between two steps; commands are still taken.
+    /// Holds the engine between two steps; commands are still taken, and what is cancelled ends.
     void pause();
     void resume();
     /// While paused: runs so many steps, as far as there is anything to run.

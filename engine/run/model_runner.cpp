@@ -25,8 +25,15 @@ ModelRunner::~ModelRunner() {
 }
 
 void ModelRunner::reserve(int max_rows, int max_outputs) {
-    decoder_.reserve(max_rows, max_outputs, max_positions_);
-    logits_.resize(size_t(max_outputs) * size_t(decoder_.config().vocab));
+    try {
+        decoder_.reserve(max_rows, max_outputs, max_positions_);
+        logits_.resize(size_t(max_outputs) * size_t(decoder_.config().vocab));
+    } catch (...) {
+        // The old scratch memory had to go first. It was there before, so it can be had again.
+        if (max_rows_ > 0)
+            decoder_.reserve(max_rows_, max_outputs_, max_positions_);
+        throw;
+    }
     max_rows_ = max_rows;
     max_outputs_ = max_outputs;
 }

@@ -19,7 +19,8 @@ public:
     ModelRunner(const ModelRunner&) = delete;
     ModelRunner& operator=(const ModelRunner&) = delete;
 
-    /// Makes room for passes of so many rows and rows of logits. Throws OutOfMemory.
+    /// Makes room for passes of so many rows and rows of logits. Throws OutOfMemory;
+    /// then it is as large as before.
     void reserve(int max_rows, int max_outputs);
     int max_rows() const { return max_rows_; }
     int max_outputs() const { return max_outputs_; }

@@ -73,6 +73,8 @@ public:
                 retune();
             else if (choice < 24)
                 engine_.set_budgets(random_.between(1, 200), random_.between(1, 30), random_.below(40));
+            else if (choice < 26)
+                settle();
             else
                 step();
         }
@@ -129,6 +131,12 @@ private:
         params.top_k = random_.between(1, 50);
         engine_.retune(id, params);
         retuned_.insert(id);
+    }
+
+    void settle() {
+        engine_.settle(deltas_);
+        engine_.check_integrity();
+        collector_.take(deltas_);
     }
 
     void step() {
