@@ -121,20 +121,24 @@ private slots:
     // Stored logits of transformers, from the same weights in float32.
     void agrees_with_transformers_data() {
         QTest::addColumn<QString>("name");
+        QTest::addColumn<bool>("cpu");
         for (const char* name : {"llama", "llama3_rope"})
-            QTest::newRow(name) << name;
+            for (const bool cpu : {false, true})
+                QTest::addRow("%s, %s", name, cpu ? "cpu" : "reference") << name << cpu;
     }
 
     void agrees_with_transformers() {
         ORRERY_NEED_TEST_DATA();
         QFETCH(QString, name);
+        QFETCH(bool, cpu);
         const auto golden = test::read_json(test::data_dir() / "golden" / name.toStdString() / "golden.json");
         const auto ids = golden.at("input_ids").get<std::vector<int32_t>>();
         const auto expected = test::floats_from_base64(golden.at("logits_f32_le_base64"));
         const double tolerance = 1e-4;
         const double near = tolerance * largest(expected);
 
-        const Loaded model(test::data_dir() / "golden_gguf" / (name.toStdString() + ".gguf"));
+        const Loaded model(test::data_dir() / "golden_gguf" / (name.toStdString() + ".gguf"),
+                           cpu ? kernels::make_backend(kernels::BackendKind::cpu, 0) : poisoned_reference());
         Forward forward(*model.decoder, *model.backend, 128);
         auto logits = forward.run(ids);
         const double error = largest_error(logits, expected);
