@@ -13,14 +13,20 @@
 
 namespace orrery::kernels::cpu {
 
-/// 32 activations of one row as int8, x ≈ scale · quants, and what the offsets and minima of weights need:
-/// for groups of 32 and of 16 columns.
+/// 32 activations of one row as integers q of 15 bits, x ≈ scale · q, |q| ≤ 127 · 128, and what the offsets
+/// and minima of weights need: for groups of 32 and of 16 columns.
+///
+/// One byte for each activation, as is common, costs a small model its wits: a block with one large
+/// activation rounds its 31 neighbours to a few steps, and close decisions between tokens fall the other way.
+/// q is kept as two bytes, q = 128 · coarse + fine, each of which VNNI multiplies as it is; the sum of both
+/// products is exact, and its scale enters the float accumulator once.
 struct ActivationBlock {
-    int8_t quants[32];
+    int8_t coarse[32]; ///< from −127 to 127
+    int8_t fine[32];   ///< from −64 to 63
     float scale;
-    float sum;         ///< scale · Σ quants: what a minimum of 1 adds
-    int32_t minus_8;   ///< −8 · Σ quants: what codes with an offset of 8 add too much, negated
-    int32_t minus_128; ///< −128 · Σ quants
+    float sum;         ///< scale · Σ q: what a minimum of 1 adds
+    int32_t minus_8;   ///< −8 · Σ q: what codes with an offset of 8 add too much, negated
+    int32_t minus_128; ///< −128 · Σ q
     float half_sum[2]; ///< the same for each 16 columns
     int32_t half_minus_8[2];
     int32_t half_minus_128[2];

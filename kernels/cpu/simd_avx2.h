@@ -210,6 +210,16 @@ ORRERY_INLINE int32_t store_i8(int8_t* p, I32 a) {
     return _mm_cvtsi128_si32(halves) + _mm_extract_epi16(halves, 4) - 16 * 128;
 }
 
+/// Stores 16 numbers q from −16256 to 16256 as q = 128 · coarse + fine and returns their sum.
+ORRERY_INLINE int32_t store_split(int8_t* coarse, int8_t* fine, I32 q) {
+    const __m256i round = _mm256_set1_epi32(64);
+    const I32 high = {_mm256_srai_epi32(_mm256_add_epi32(q.lo, round), 7),
+                      _mm256_srai_epi32(_mm256_add_epi32(q.hi, round), 7)};
+    const I32 low = {_mm256_sub_epi32(q.lo, _mm256_slli_epi32(high.lo, 7)),
+                     _mm256_sub_epi32(q.hi, _mm256_slli_epi32(high.hi, 7))};
+    return 128 * store_i8(coarse, high) + store_i8(fine, low);
+}
+
 ORRERY_INLINE int32_t four_bytes(const int8_t* p) {
     int32_t word;
     __builtin_memcpy(&word, p, 4);
@@ -243,19 +253,17 @@ ORRERY_INLINE Table load_table(const uint8_t* table) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
 }
 
+/// out += Σ code · quant for the coarse or the fine bytes of R rows of activations.
 template <CodeClass code, int R, int first, int count>
-ORRERY_INLINE void dot(const Codes<code>& c, const ActivationBlock* x, const int32_t (&start)[R],
-                       I32 (&out)[R]) {
-    UNROLLED
-    for (int r = 0; r < R; ++r)
-        out[r].lo = out[r].hi = _mm256_set1_epi32(start[r]);
+ORRERY_INLINE void add_dot(const Codes<code>& c, const ActivationBlock* x,
+                           const int8_t (ActivationBlock::*quants)[32], I32 (&out)[R]) {
     UNROLLED
     for (int j = first; j < first + count; ++j) {
         const __m256i lo = Codes<code>::line(c, j, 0);
         const __m256i hi = Codes<code>::line(c, j, 1);
         UNROLLED
         for (int r = 0; r < R; ++r) {
-            const __m256i q = _mm256_set1_epi32(four_bytes(x[r].quants + j * 4));
+            const __m256i q = _mm256_set1_epi32(four_bytes(x[r].*quants + j * 4));
             if constexpr (code == CodeClass::nibble_offset8 || code == CodeClass::nibble_minimum ||
                           code == CodeClass::byte_minimum) {
                 // Codes below 32: a pair is at most 2 · 31 · 127, far from where 16 bits saturate.
@@ -276,6 +284,21 @@ ORRERY_INLINE void dot(const Codes<code>& c, const ActivationBlock* x, const int
             }
         }
     }
+}
+
+template <CodeClass code, int R, int first, int count>
+ORRERY_INLINE void dot(const Codes<code>& c, const ActivationBlock* x, const int32_t (&start)[R],
+                       I32 (&out)[R]) {
+    UNROLLED
+    for (int r = 0; r < R; ++r)
+        out[r].lo = out[r].hi = _mm256_setzero_si256();
+    add_dot<code, R, first, count>(c, x, &ActivationBlock::coarse, out);
+    UNROLLED
+    for (int r = 0; r < R; ++r) {
+        out[r].lo = _mm256_add_epi32(_mm256_slli_epi32(out[r].lo, 7), _mm256_set1_epi32(start[r]));
+        out[r].hi = _mm256_add_epi32(_mm256_slli_epi32(out[r].hi, 7), _mm256_set1_epi32(start[r]));
+    }
+    add_dot<code, R, first, count>(c, x, &ActivationBlock::fine, out);
 }
 
 ORRERY_INLINE void prefetch(const void* p) {

@@ -183,6 +183,13 @@ ORRERY_INLINE int32_t store_i8(int8_t* p, I32 a) {
     return _mm_cvtsi128_si32(halves) + _mm_extract_epi16(halves, 4) - 16 * 128;
 }
 
+/// Stores 16 numbers q from −16256 to 16256 as q = 128 · coarse + fine and returns their sum.
+ORRERY_INLINE int32_t store_split(int8_t* coarse, int8_t* fine, I32 q) {
+    const I32 high = {_mm512_srai_epi32(_mm512_add_epi32(q.v, _mm512_set1_epi32(64)), 7)};
+    const I32 low = {_mm512_sub_epi32(q.v, _mm512_slli_epi32(high.v, 7))};
+    return 128 * store_i8(coarse, high) + store_i8(fine, low);
+}
+
 ORRERY_INLINE int32_t four_bytes(const int8_t* p) {
     int32_t word;
     __builtin_memcpy(&word, p, 4);
@@ -222,19 +229,27 @@ ORRERY_INLINE Table load_table(const uint8_t* table) {
     return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
 }
 
-/// start + Σ code · quant over columns 4·first … 4·(first + count) of each of R rows of activations.
+/// start + Σ code · q over columns 4·first … 4·(first + count) of each of R rows of activations.
 template <CodeClass code, int R, int first, int count>
 ORRERY_INLINE void dot(const Codes<code>& c, const ActivationBlock* x, const int32_t (&start)[R],
                        I32 (&out)[R]) {
     UNROLLED
     for (int r = 0; r < R; ++r)
-        out[r].v = _mm512_set1_epi32(start[r]);
+        out[r].v = _mm512_setzero_si512();
     UNROLLED
     for (int j = first; j < first + count; ++j)
         UNROLLED
     for (int r = 0; r < R; ++r)
         out[r].v =
-            _mm512_dpbusd_epi32(out[r].v, c.line[j], _mm512_set1_epi32(four_bytes(x[r].quants + j * 4)));
+            _mm512_dpbusd_epi32(out[r].v, c.line[j], _mm512_set1_epi32(four_bytes(x[r].coarse + j * 4)));
+    UNROLLED
+    for (int r = 0; r < R; ++r)
+        out[r].v = _mm512_add_epi32(_mm512_slli_epi32(out[r].v, 7), _mm512_set1_epi32(start[r]));
+    UNROLLED
+    for (int j = first; j < first + count; ++j)
+        UNROLLED
+    for (int r = 0; r < R; ++r)
+        out[r].v = _mm512_dpbusd_epi32(out[r].v, c.line[j], _mm512_set1_epi32(four_bytes(x[r].fine + j * 4)));
 }
 
 ORRERY_INLINE void prefetch(const void* p) {

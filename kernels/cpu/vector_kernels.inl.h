@@ -86,10 +86,11 @@ void quantise(const float* x, ActivationBlock* out, int64_t columns) {
         const float largest = reduce_max(max(abs(a), abs(b)));
         // Below 1e-30 the inverse would overflow; such a block adds nothing to any sum that counts.
         const bool empty = largest < 1e-30f;
-        const F32 inverse = set1(empty ? 0.0f : 127.0f / largest);
-        const float scale = empty ? 0.0f : largest * (1.0f / 127.0f);
-        const int32_t sum_a = store_i8(out->quants, to_int(mul(a, inverse)));
-        const int32_t sum_b = store_i8(out->quants + 16, to_int(mul(b, inverse)));
+        constexpr float most = 127.0f * 128.0f;
+        const F32 inverse = set1(empty ? 0.0f : most / largest);
+        const float scale = empty ? 0.0f : largest * (1.0f / most);
+        const int32_t sum_a = store_split(out->coarse, out->fine, to_int(mul(a, inverse)));
+        const int32_t sum_b = store_split(out->coarse + 16, out->fine + 16, to_int(mul(b, inverse)));
         out->scale = scale;
         out->sum = scale * static_cast<float>(sum_a + sum_b);
         out->minus_8 = -8 * (sum_a + sum_b);
