@@ -329,6 +329,47 @@
     </message>
 </context>
 <context>
+    <name>orrery::ui::AnswerBar</name>
+    <message numerus="yes">
+        <source>%n tokens</source>
+        <translation>
+            <numerusform>%n 个 token</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>first after %1</source>
+        <translation>首个 token %1</translation>
+    </message>
+    <message>
+        <source>%1 of %2 prompt tokens from the cache</source>
+        <translation>提示词 %2 个 token 中有 %1 个来自缓存</translation>
+    </message>
+    <message>
+        <source>length limit reached</source>
+        <translation>达到长度上限</translation>
+    </message>
+    <message>
+        <source>context full</source>
+        <translation>上下文已满</translation>
+    </message>
+    <message>
+        <source>stopped</source>
+        <translation>已停止</translation>
+    </message>
+    <message>
+        <source>time limit reached</source>
+        <translation>达到时间上限</translation>
+    </message>
+    <message>
+        <source>stop string</source>
+        <translation>遇到停止字符串</translation>
+    </message>
+    <message>
+        <source>Waiting %1, prefill %2, decode %3</source>
+        <translation>等待 %1，预填充 %2，解码 %3</translation>
+    </message>
+</context>
+<context>
     <name>orrery::ui::ChartStrip</name>
     <message>
         <source>Where did each step&apos;s time go?</source>
@@ -496,24 +537,36 @@
         <translation>发送</translation>
     </message>
     <message>
-        <source>Conversation</source>
-        <translation>对话内容</translation>
-    </message>
-    <message>
         <source>Message</source>
         <translation>消息</translation>
     </message>
     <message>
-        <source>Answer: %1</source>
-        <translation>回答：%1</translation>
-    </message>
-    <message>
-        <source>You: %1</source>
-        <translation>你：%1</translation>
-    </message>
-    <message>
         <source>Stop</source>
         <translation>停止</translation>
+    </message>
+    <message>
+        <source>Open a model…</source>
+        <translation>打开模型…</translation>
+    </message>
+    <message>
+        <source>Ends the answer; what has been written stays (Esc)</source>
+        <translation>结束回答；已写出的内容会保留（Esc）</translation>
+    </message>
+    <message>
+        <source>Enter sends, Shift+Enter breaks the line</source>
+        <translation>Enter 发送，Shift+Enter 换行</translation>
+    </message>
+    <message>
+        <source>No model is loaded. Open a .gguf file, or drag one here.</source>
+        <translation>尚未载入模型。请打开一个 .gguf 文件，或把它拖到这里。</translation>
+    </message>
+    <message>
+        <source>The model is loading. You can write already.</source>
+        <translation>模型正在载入，现在就可以写消息。</translation>
+    </message>
+    <message>
+        <source>Ask %1 something.</source>
+        <translation>向 %1 提问吧。</translation>
     </message>
 </context>
 <context>
@@ -525,6 +578,17 @@
     <message>
         <source>%1, an answer is being written</source>
         <translation>%1，正在回答</translation>
+    </message>
+</context>
+<context>
+    <name>orrery::ui::ConversationView</name>
+    <message>
+        <source>Conversation</source>
+        <translation>对话内容</translation>
+    </message>
+    <message>
+        <source>To the end</source>
+        <translation>跳到末尾</translation>
     </message>
 </context>
 <context>
@@ -760,6 +824,50 @@ Free software under the GNU General Public License, version 3.</source>
         <translation>语言模型推理工作台。其中的每个数字、每幅图都来自引擎刚刚运行的一步的实测。
 
 自由软件，依 GNU 通用公共许可证第 3 版发布。</translation>
+    </message>
+</context>
+<context>
+    <name>orrery::ui::MarkdownRenderer</name>
+    <message>
+        <source>Copy</source>
+        <translation>复制</translation>
+    </message>
+</context>
+<context>
+    <name>orrery::ui::MessageView</name>
+    <message>
+        <source>Orrery</source>
+        <translation>Orrery</translation>
+    </message>
+    <message>
+        <source>You</source>
+        <translation>你</translation>
+    </message>
+    <message>
+        <source>Copy</source>
+        <translation>复制</translation>
+    </message>
+    <message>
+        <source>Copy message</source>
+        <translation>复制消息</translation>
+    </message>
+    <message>
+        <source>Answer again</source>
+        <translation>重新回答</translation>
+    </message>
+    <message>
+        <source>Reading the prompt: %1 of %2 tokens</source>
+        <translation>正在读入提示词：%1 / %2 个 token</translation>
+    </message>
+    <message>
+        <source>Waiting …</source>
+        <translation>等待中…</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n tokens</source>
+        <translation>
+            <numerusform>%n 个 token</numerusform>
+        </translation>
     </message>
 </context>
 <context>
