@@ -296,8 +296,14 @@ void EngineSession::retune(RequestNumber number, const SamplingParams& params) {
     if (!active)
         return;
     active->request.sampling = params;
-    if (active->phase == Active::Phase::Running)
+    if (active->phase != Active::Phase::Running)
+        return;
+    try {
         loop_->retune(active->engineId, params);
+    } catch (const Error& error) {
+        // The answer goes on as it was.
+        emit retuneRefused(number, QString::fromStdString(error.what()));
+    }
 }
 
 /// The load is over, one way or the other: what waited for it goes on.

@@ -122,6 +122,8 @@ signals:
 
     /// The prompt has been tokenized and has gone to the engine.
     void requestStarted(orrery::RequestId request, int promptTokens);
+    /// New parameters make no sense to the engine; the request goes on with those before.
+    void retuneRefused(orrery::RequestId request, const QString& sentence);
     /// Everything that requests brought since the last signal, in order; at most one signal every 8 ms.
     void deltas(const std::vector<orrery::TokenDelta>& deltas);
     /// Steps since the last signal, oldest first; `dropped` are those that the ring could not hold.

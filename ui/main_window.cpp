@@ -232,6 +232,8 @@ void MainWindow::connectSession() {
             text += QLatin1Char(' ') + tr("%1 stays in use.").arg(session_->model().name);
         notice_->showError(text);
     });
+    connect(session_, &EngineSession::retuneRefused, this,
+            [this](RequestNumber, const QString& sentence) { notice_->showError(sentence); });
     connect(session_, &EngineSession::modelLoaded, this,
             [](const ModelInfo& info) { recent_models::add(info.path); });
 

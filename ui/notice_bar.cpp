@@ -3,17 +3,17 @@
 #include "ui/theme.h"
 
 #include <QAccessible>
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QToolButton>
 
 namespace orrery::ui {
 
-NoticeBar::NoticeBar(QWidget* parent) : QFrame(parent), text_(new QLabel), close_(new QToolButton) {
+NoticeBar::NoticeBar(QWidget* parent)
+    : QFrame(parent), mark_(new QLabel), text_(new QLabel), close_(new QToolButton) {
     setObjectName(QStringLiteral("noticeBar"));
-    auto* mark = new QLabel;
-    mark->setPixmap(theme::icon(QStringLiteral("warning"), theme::Meaning::Error)
-                        .pixmap(QSize(theme::iconSize, theme::iconSize), devicePixelRatioF()));
+    drawMark();
     text_->setObjectName(QStringLiteral("noticeText"));
     text_->setWordWrap(true);
     text_->setTextFormat(Qt::PlainText);
@@ -28,11 +28,23 @@ NoticeBar::NoticeBar(QWidget* parent) : QFrame(parent), text_(new QLabel), close
     auto* row = new QHBoxLayout(this);
     row->setContentsMargins(theme::space3, theme::space2, theme::space2, theme::space2);
     row->setSpacing(theme::space2);
-    row->addWidget(mark, 0, Qt::AlignTop);
+    row->addWidget(mark_, 0, Qt::AlignTop);
     row->addWidget(text_, 1);
     row->addWidget(close_, 0, Qt::AlignTop);
     connect(close_, &QToolButton::clicked, this, &NoticeBar::dismiss);
     hide();
+}
+
+/// A label keeps the picture it was given: it is given another when the colours change.
+void NoticeBar::drawMark() {
+    mark_->setPixmap(theme::icon(QStringLiteral("warning"), theme::Meaning::Error)
+                         .pixmap(QSize(theme::iconSize, theme::iconSize), devicePixelRatioF()));
+}
+
+void NoticeBar::changeEvent(QEvent* event) {
+    QFrame::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange)
+        drawMark();
 }
 
 void NoticeBar::showError(const QString& sentence) {

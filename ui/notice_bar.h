@@ -23,6 +23,10 @@ public slots:
     void dismiss();
 
 private:
+    void changeEvent(QEvent* event) override;
+    void drawMark();
+
+    QLabel* mark_;
     QLabel* text_;
     QToolButton* close_;
 };
