@@ -61,8 +61,13 @@ public:
     /// One step; `at_prompt_end` is called for a sequence that has read its prompt for the first time.
     template <typename Callback>
     const StepPlan& step(Callback at_prompt_end) {
+        const std::vector<Sequence*> ran = scheduler.running();
         const StepPlan& plan = scheduler.plan();
         check(plan);
+        if (!plan.preemptions.empty())
+            for (const Sequence* sequence : scheduler.running())
+                if (std::ranges::find(ran, sequence) == ran.end())
+                    throw Error("a sequence joins while another one has to give way");
         device.carry_out(plan);
         std::vector<Sequence*> due;
         for (const StepPlan::Part& part : plan.parts)
@@ -127,6 +132,20 @@ public:
         must(tokens == plan.tokens && tokens <= limits.max_step_tokens, "the budget is exceeded");
         must(int(scheduler.running().size()) <= limits.max_sequences, "too many sequences run");
         must(!plan.parts.empty() || scheduler.idle(), "nothing runs although something could");
+        must(plan.swap_outs.empty() || plan.swap_ins.empty(), "blocks go and come in one step");
+        const int left = limits.max_step_tokens - tokens;
+        for (const Sequence* sequence : scheduler.running()) {
+            if (left == 0 || seen.contains(sequence))
+                continue;
+            const int chunk =
+                std::min({sequence->deficit(), left, limits.max_chunk > 0 ? limits.max_chunk : left});
+            // One more for a copy of a shared block; and sources of copies were not available while it was
+            // planned.
+            const int missing =
+                store.blocks_for(sequence->computed + chunk) - int(sequence->table.blocks.size()) + 1;
+            must(missing > store.pool().available() - int(plan.copies.size()),
+                 "a sequence gets nothing although tokens and blocks are left");
+        }
     }
 
     BlockStore store;
@@ -178,10 +197,12 @@ private slots:
     void priority_goes_first();
     void nobody_starves_on_a_small_budget();
     void the_head_of_the_queue_is_not_overtaken();
+    void who_joins_leaves_a_block_for_each_who_runs();
     void the_last_by_policy_gives_way();
     void swapped_blocks_come_back();
     void the_cheaper_preemption_is_chosen();
     void a_prefix_hit_counts_in_tokens();
+    void the_beginning_stays_the_longest();
     void salts_do_not_share();
     void generated_tokens_are_found_too();
     void forks_share_the_prompt();
@@ -275,6 +296,19 @@ void TestScheduler::the_head_of_the_queue_is_not_overtaken() {
     QVERIFY(std::ranges::find(bench.ended, &large) < std::ranges::find(bench.ended, &small) ||
             large.state == SequenceState::ended);
     QCOMPARE(large.preemptions, 0);
+}
+
+void TestScheduler::who_joins_leaves_a_block_for_each_who_runs() {
+    for (const bool room : {false, true}) {
+        Bench bench({.blocks = room ? 6 : 5, .limits = {64, 8, 0}, .prefix_cache = false});
+        bench.add(7, 3);
+        bench.step();
+        Sequence& second = bench.add(12, 1);
+        bench.step();
+        QCOMPARE(second.state == SequenceState::ended, room);
+        bench.run();
+        QCOMPARE(second.preemptions, 0);
+    }
 }
 
 void TestScheduler::the_last_by_policy_gives_way() {
@@ -379,6 +413,19 @@ void TestScheduler::a_prefix_hit_counts_in_tokens() {
     QCOMPARE(parting.cached_tokens, 10);
 }
 
+void TestScheduler::the_beginning_stays_the_longest() {
+    // What is needed of the cached blocks is taken from the end of the sequence that left them.
+    Bench bench({.blocks = 10, .limits = {64, 8, 0}});
+    Sequence& first = bench.add(33, 1); // eight full blocks, and one that is begun
+    bench.run();
+    QCOMPARE(bench.store.pool().cached(), 8);
+    bench.add(20, 1); // takes the two free blocks, and three more
+    bench.run();
+    Sequence& again = bench.add(first.tokens, 1);
+    bench.step();
+    QCOMPARE(again.cached_tokens, 5 * 4);
+}
+
 void TestScheduler::salts_do_not_share() {
     Bench bench({.limits = {64, 8, 0}});
     std::vector<TokenId> prompt(12, 5);
@@ -453,6 +500,7 @@ void TestScheduler::anything_may_happen_data() {
     QTest::newRow("tiny pool, little swap") << Setup{10, 4, {16, 8, 0}, priority, swap, 5, true};
     QTest::newRow("tiny pool, no prefixes") << Setup{10, 4, {16, 8, 0}, first_come, swap, 64, false};
     QTest::newRow("priority, cheapest") << Setup{16, 4, {16, 8, 3}, priority, cheapest, 64, true};
+    QTest::newRow("tiny pool, tight budget") << Setup{14, 2, {4, 8, 3}, priority, recompute, 0, false};
     QTest::newRow("one token a step") << Setup{16, 4, {1, 4, 0}, first_come, cheapest, 64, true};
     QTest::newRow("one sequence") << Setup{16, 4, {8, 1, 0}, priority, swap, 64, true};
     QTest::newRow("blocks of one token") << Setup{40, 1, {8, 6, 0}, first_come, swap, 64, true};
