@@ -110,7 +110,8 @@ private slots:
         QTest::keyClick(f.strip->kvBlocks(), Qt::Key_T);
         auto* table = f.strip->kvBlocks()->findChild<QTableView*>();
         QTRY_VERIFY(table->isVisible());
-        QAbstractItemModelTester tester(table->model(), QAbstractItemModelTester::FailureReportingMode::QtTest);
+        QAbstractItemModelTester tester(table->model(),
+                                        QAbstractItemModelTester::FailureReportingMode::QtTest);
         QCOMPARE(table->model()->rowCount(), 50);
         QCOMPARE(table->model()->index(0, 0).data().toString(), QStringLiteral("50"));
         QCOMPARE(table->model()->index(0, 1).data().toString(), QStringLiteral("200"));

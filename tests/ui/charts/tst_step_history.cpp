@@ -19,8 +19,9 @@ class TestStepHistory : public QObject {
         return r;
     }
 
-    inline static const std::vector<StepValue> values = {[](const StepSample& s) { return double(s.decode); },
-                                                         [](const StepSample& s) { return double(s.prefill); }};
+    inline static const std::vector<StepValue> values = {
+        [](const StepSample& s) { return double(s.decode); },
+        [](const StepSample& s) { return double(s.prefill); }};
 
 private slots:
     void emptyHistoryHasNoColumns() {
@@ -62,7 +63,8 @@ private slots:
             quint64 number = random.bounded(1000u);
             const int count = random.bounded(1, 3000);
             for (int i = 0; i < count; ++i) {
-                number += 1 + (random.bounded(10u) == 0 ? random.bounded(50u) : 0); // reports that were dropped
+                number +=
+                    1 + (random.bounded(10u) == 0 ? random.bounded(50u) : 0); // reports that were dropped
                 const int decode = random.bounded(64);
                 const int prefill = random.bounded(512);
                 history.add(report(number, decode, prefill));
