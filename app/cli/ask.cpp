@@ -111,7 +111,10 @@ void add_ask(CLI::App& app, Options& options, Run& run) {
     auto ask = std::make_shared<AskOptions>();
     verb->add_option("text", ask->text, "The question; without it, a chat on the terminal");
     verb->add_option("--system", ask->system, "System prompt");
-    ask->request.max_tokens = 1024; // a small model may repeat itself for ever
+    // A question asked twice gets the same answer, unless a temperature is given; and it gets an end: a small
+    // model may repeat itself for ever.
+    ask->request.sampling.temperature = 0;
+    ask->request.max_tokens = 1024;
     verb->add_option("--max-tokens", ask->request.max_tokens, "New tokens at the most")
         ->capture_default_str()
         ->check(CLI::Range(0, std::numeric_limits<int>::max()));
