@@ -2,6 +2,7 @@
 
 #include <QApplication>
 #include <QFont>
+#include <QFontInfo>
 #include <QLibraryInfo>
 #include <QLocale>
 #include <QSettings>
@@ -34,10 +35,9 @@ void preferChineseGlyphs(bool on) {
         QStringLiteral("Noto Sans CJK SC"), QStringLiteral("Source Han Sans SC"),
         QStringLiteral("Microsoft YaHei UI"), QStringLiteral("WenQuanYi Micro Hei")};
     QFont font = QApplication::font();
-    QStringList families = font.families();
-    for (const QString& family : fonts)
-        families.removeAll(family);
-    font.setFamilies(on ? families + fonts : families);
+    // "Sans" and the like stand for a list of their own: the font that is meant goes first, by its name.
+    const QString interfaceFont = QFontInfo(font).family();
+    font.setFamilies(on ? QStringList(interfaceFont) + fonts : QStringList(interfaceFont));
     QApplication::setFont(font);
 }
 

@@ -215,7 +215,12 @@ QColor tableColor(Meaning meaning, bool dark) {
 }
 
 bool isDark(const QPalette& palette) {
-    return luminance(palette.color(QPalette::Window)) < luminance(palette.color(QPalette::WindowText));
+    // Of the active widget: disabled text is grey on either ground. And a style sheet may have made the
+    // ground transparent, which has no lightness: then the text tells.
+    const QColor text = palette.color(QPalette::Active, QPalette::WindowText);
+    const QColor ground = palette.color(QPalette::Active, QPalette::Window);
+    constexpr double middle_grey = 0.18;
+    return ground.alpha() == 255 ? luminance(ground) < luminance(text) : luminance(text) > middle_grey;
 }
 
 bool isHighContrast(const QPalette& palette) {

@@ -131,6 +131,22 @@ private slots:
         QVERIFY2(!qApp->styleSheet().contains(QLatin1Char('@')), qPrintable(qApp->styleSheet()));
     }
 
+    /// A widget without a ground of its own (style sheets make them) and a disabled one keep their theme.
+    void themeIsKnownFromAnyPalette() {
+        for (const bool dark : {false, true}) {
+            theme::apply(*qApp, dark ? theme::Choice::Dark : theme::Choice::Light);
+            QPalette palette = QApplication::palette();
+            palette.setCurrentColorGroup(QPalette::Disabled);
+            QCOMPARE(theme::isDark(palette), dark);
+            palette.setColor(QPalette::Window, Qt::transparent);
+            for (const auto group : {QPalette::Active, QPalette::Inactive, QPalette::Disabled}) {
+                palette.setCurrentColorGroup(group);
+                QCOMPARE(theme::isDark(palette), dark);
+                QCOMPARE(theme::color(Meaning::Text, palette), theme::tableColor(Meaning::Text, dark));
+            }
+        }
+    }
+
     void highContrastIsLeftAsItIs() {
         const QPalette highContrast = ground(Qt::black, Qt::white);
         QVERIFY(theme::isHighContrast(highContrast));

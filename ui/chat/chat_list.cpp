@@ -34,6 +34,18 @@ public:
         painter->drawEllipse(centre, 3.5, 3.5);
         painter->restore();
     }
+
+protected:
+    /// The title ends before the dot.
+    void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override {
+        QStyledItemDelegate::initStyleOption(option, index);
+        if (index.data(ChatStore::BusyRole).toBool())
+            option->text =
+                option->fontMetrics.elidedText(option->text, Qt::ElideRight, option->rect.width() - dot_room);
+    }
+
+private:
+    static constexpr int dot_room = 2 * theme::space4 + theme::space2;
 };
 
 } // namespace

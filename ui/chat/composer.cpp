@@ -18,7 +18,6 @@ constexpr int most_lines = 10;
 Composer::Composer(QWidget* parent) : QPlainTextEdit(parent) {
     setTabChangesFocus(true);
     setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-    setVerticalScrollBarPolicy(Qt::ScrollBarAsNeeded);
     document()->setDocumentMargin(theme::space1);
     connect(document()->documentLayout(), &QAbstractTextDocumentLayout::documentSizeChanged, this,
             &Composer::fit);
@@ -32,6 +31,8 @@ QSize Composer::sizeHint() const {
 void Composer::fit() {
     // A plain text document measures its height in lines.
     const int lines = std::clamp(int(document()->size().height()), 1, most_lines);
+    // As long as all lines are seen there is nothing to scroll, whatever a pixel of rounding says.
+    setVerticalScrollBarPolicy(lines < most_lines ? Qt::ScrollBarAlwaysOff : Qt::ScrollBarAsNeeded);
     const int frame = height() - viewport()->height();
     const int wanted = fontMetrics().lineSpacing() * lines + int(2 * document()->documentMargin()) +
                        std::clamp(frame, 2, 24);
