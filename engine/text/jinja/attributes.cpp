@@ -33,10 +33,11 @@ Value no_arguments(const char* function, const Arguments& arguments, Value resul
 
 // --- dict ---
 
-Value dict_get(Interpreter&, const Value& self, const Arguments& arguments) {
+Value dict_get(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
     const Bound bound("get", arguments, {"key", "default"}, 1);
     if (!arguments.named.empty())
         throw Fault("get() takes no keyword arguments");
+    interpreter.heap().charge_steps(weight_of(bound[0]));
     const Value* found = self.dict()->find(bound[0]);
     return found ? *found : bound[1];
 }
@@ -90,15 +91,17 @@ Method dict_method(std::string_view name) {
 
 // --- list, tuple and range ---
 
-Value sequence_count(Interpreter&, const Value& self, const Arguments& arguments) {
+Value sequence_count(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
     const Bound bound("count", arguments, {"value"}, 1);
+    interpreter.heap().charge_steps(self.sequence()->weight());
     const auto& items = self.sequence()->items();
     return Integer(
         std::count_if(items.begin(), items.end(), [&](const Value& item) { return equals(item, bound[0]); }));
 }
 
-Value sequence_index(Interpreter&, const Value& self, const Arguments& arguments) {
+Value sequence_index(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
     const Bound bound("index", arguments, {"value", "start", "stop"}, 1);
+    interpreter.heap().charge_steps(self.sequence()->weight());
     const auto& items = self.sequence()->items();
     const Integer count = Integer(items.size());
     const auto clamp = [&](Integer at) { return std::clamp<Integer>(at < 0 ? at + count : at, 0, count); };
@@ -106,7 +109,7 @@ Value sequence_index(Interpreter&, const Value& self, const Arguments& arguments
     for (Integer i = clamp(bound.integer(1, 0)); i < stop; ++i)
         if (equals(items[static_cast<size_t>(i)], bound[0]))
             return i;
-    throw Fault(represent(bound[0]).bytes() + " is not in the list");
+    throw Fault(represent(bound[0], interpreter.heap()).bytes() + " is not in the list");
 }
 
 Value list_copy(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
@@ -146,7 +149,7 @@ std::optional<Value> number_attribute(Interpreter& interpreter, const Value& obj
     else if (object.is_integral() && name == "bit_length")
         method = [](Interpreter&, const Value& self, const Arguments& arguments) {
             Integer bits = 0;
-            for (Integer rest = self.integer() < 0 ? -self.integer() : self.integer(); rest > 0; rest >>= 1)
+            for (auto rest = magnitude(self.integer()); rest > 0; rest >>= 1)
                 ++bits;
             return no_arguments("bit_length", arguments, Value(bits));
         };

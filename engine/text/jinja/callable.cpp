@@ -49,7 +49,9 @@ Integer Bound::integer(size_t parameter, Integer fallback) const {
     if (!value.is_integral())
         throw Fault(function_ + "(): '" + std::string(parameters_[parameter]) + "' must be an integer, not " +
                     type_name(value));
-    return value.integer();
+    // Counts and positions; beyond the ends of everything, and arithmetic with them cannot overflow.
+    constexpr Integer bound = Integer(1) << 100;
+    return std::clamp(value.integer(), -bound, bound);
 }
 
 const Text& Bound::text(size_t parameter) const {
@@ -60,6 +62,11 @@ const Text& Bound::text(size_t parameter) const {
         throw Fault(function_ + "(): '" + std::string(parameters_[parameter]) + "' must be str, not " +
                     type_name(value));
     return value.text();
+}
+
+Value BoundMethod::call(Interpreter& interpreter, const Arguments& arguments) {
+    interpreter.heap().charge_steps(self_.is_string() ? self_.text().size() / 64 : 0);
+    return method_(interpreter, self_, arguments);
 }
 
 std::string Macro::display() const {
@@ -161,6 +168,8 @@ Value Loop::cycle(const Arguments& arguments) const {
 
 bool Loop::changed(const Arguments& arguments) {
     const auto& now = arguments.positional;
+    for (const Value& value : now)
+        heap_.charge_steps(weight_of(value));
     const bool same = last_changed_ && last_changed_->size() == now.size() &&
                       std::equal(now.begin(), now.end(), last_changed_->begin(), equals);
     last_changed_ = now;

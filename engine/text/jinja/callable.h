@@ -71,9 +71,7 @@ public:
         : self_(std::move(self)), name_(name), method_(method) {}
     std::string python_name() const override { return "builtin_function_or_method"; }
     std::string display() const override { return "<built-in method " + name_ + ">"; }
-    Value call(Interpreter& interpreter, const Arguments& arguments) override {
-        return method_(interpreter, self_, arguments);
-    }
+    Value call(Interpreter& interpreter, const Arguments& arguments) override;
 
 private:
     Value self_;

@@ -425,6 +425,9 @@ std::vector<Argument> ExpressionParser::arguments() {
         }
         argument.value = expression();
         found.push_back(std::move(argument));
+        if (found.size() > max_arguments)
+            syntax_error(current().line,
+                         "a call has more than " + std::to_string(max_arguments) + " arguments");
     }
     expect(")");
     return found;

@@ -19,6 +19,8 @@ protected:
     /// Levels of one expression's tree: a + b + c + … is as deep as it is long.
     static constexpr int max_tree_depth = 250;
 
+    static constexpr size_t max_arguments = 1000;
+
     /// Counts levels of recursion for as long as it lives.
     class Level {
     public:

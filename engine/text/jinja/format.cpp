@@ -19,8 +19,8 @@ bool is_ascii_digit(char c) {
 }
 
 /// repr() with everything beyond ASCII escaped (the conversion !a).
-Text represent_ascii(const Value& value) {
-    const Text text = represent(value);
+Text represent_ascii(const Value& value, Heap& heap) {
+    const Text text = represent(value, heap);
     Text out;
     for (size_t at = 0; at < text.size();) {
         const size_t begin = at;
@@ -41,8 +41,8 @@ Text represent_ascii(const Value& value) {
 }
 
 /// A text with the trust it has, escaped where it goes into Markup.
-Text for_format(const Value& format, const Value& value) {
-    const Text text = print(value);
+Text for_format(const Value& format, const Value& value, Heap& heap) {
+    const Text text = print(value, heap);
     return format.is_markup() && !value.is_markup() ? escape_html(text) : text;
 }
 
@@ -96,7 +96,8 @@ private:
             if (!value.is_integral())
                 throw Fault("* wants int");
             is_left |= value.integer() < 0;
-            return value.integer() < 0 ? -value.integer() : value.integer();
+            return static_cast<Integer>(
+                std::min(magnitude(value.integer()), static_cast<unsigned __int128>(1) << 60));
         }
         Integer value = 0;
         for (; at_ < bytes_.size() && is_ascii_digit(bytes_[at_]); ++at_)
@@ -176,9 +177,9 @@ private:
         case 'a': {
             spec.sign = '-';
             spec.alternate = false;
-            const Text text = type == 's'   ? for_format(format_, value)
-                              : type == 'r' ? represent(value)
-                                            : represent_ascii(value);
+            const Text text = type == 's'   ? for_format(format_, value, heap_)
+                              : type == 'r' ? represent(value, heap_)
+                                            : represent_ascii(value, heap_);
             out_.append(format_value(heap_.string(text), spec, heap_));
             return;
         }
@@ -328,16 +329,16 @@ private:
         }
         Heap& heap = interpreter_.heap();
         if (conversion == 'r')
-            value = heap.string(represent(value));
+            value = heap.string(represent(value, heap));
         else if (conversion == 's')
-            value = heap.string(print(value));
+            value = heap.string(print(value, heap));
         else if (conversion == 'a')
-            value = heap.string(represent_ascii(value));
+            value = heap.string(represent_ascii(value, heap));
         else if (conversion != 0)
             throw Fault("Unknown conversion specifier " + in_quotes(std::string(1, conversion)));
         const Text spec = end < bytes.size() ? run(field.substr(end + 1), depth + 1) : Text();
         if (spec.empty())
-            return for_format(format_, value);
+            return for_format(format_, value, heap);
         const Text text = format_value(value, parse_format_spec(spec), heap);
         return format_.is_markup() && !value.is_markup() ? escape_html(text) : text;
     }

@@ -140,10 +140,8 @@ Text format_integer(const Value& value, const FormatSpec& spec, Heap& heap) {
     std::string prefix = sign_text(number < 0, spec.sign);
     if (spec.alternate && base != 10)
         prefix += std::string("0") + spec.type;
-    const auto magnitude =
-        number < 0 ? -static_cast<unsigned __int128>(number) : static_cast<unsigned __int128>(number);
-    return lay_out_number(prefix, digits_of(magnitude, base, spec.type == 'X'), "", spec, base == 10 ? 3 : 4,
-                          heap);
+    return lay_out_number(prefix, digits_of(magnitude(number), base, spec.type == 'X'), "", spec,
+                          base == 10 ? 3 : 4, heap);
 }
 
 [[noreturn]] void unknown_type(char type, const Value& value) {

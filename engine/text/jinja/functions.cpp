@@ -70,6 +70,7 @@ Value make_dict(Interpreter& interpreter, const Arguments& arguments) {
                     if (both.size() != 2)
                         throw Fault("a dictionary is made of pairs, and an element has length " +
                                     std::to_string(both.size()));
+                    heap.charge_steps(weight_of(both[0]));
                     made.set(both[0], both[1]);
                 }
             }
@@ -82,6 +83,8 @@ Value make_dict(Interpreter& interpreter, const Arguments& arguments) {
 Value make_namespace(Interpreter& interpreter, const Arguments& arguments) {
     const Value attributes = make_dict(interpreter, arguments);
     auto* space = interpreter.heap().make<Namespace>();
+    // Attributes are found one after the other; namespaces have few.
+    interpreter.heap().charge_steps(uint64_t{attributes.dict()->size()} * attributes.dict()->size() / 16);
     for (const auto& [key, value] : attributes.dict()->entries())
         if (key.is_string())
             space->set(key.bytes(), value);
@@ -99,9 +102,9 @@ Value make_joiner(Interpreter& interpreter, const Arguments& arguments) {
     return Value(interpreter.heap().make<Joiner>(bound.has(0) ? bound[0] : interpreter.heap().string(", ")));
 }
 
-Value raise_exception(Interpreter&, const Arguments& arguments) {
+Value raise_exception(Interpreter& interpreter, const Arguments& arguments) {
     const Bound bound("raise_exception", arguments, {"message"}, 1);
-    throw Fault(print(bound[0]).bytes());
+    throw Fault(print(bound[0], interpreter.heap()).bytes());
 }
 
 Value strftime_now(Interpreter& interpreter, const Arguments& arguments) {

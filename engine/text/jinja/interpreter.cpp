@@ -13,23 +13,6 @@
 
 namespace orrery::jinja {
 
-void Scope::set(std::string_view name, Value value) {
-    for (auto& [known, old] : variables_)
-        if (known == name) {
-            old = std::move(value);
-            return;
-        }
-    variables_.emplace_back(name, std::move(value));
-}
-
-const Value* Scope::find(std::string_view name) const {
-    for (const Scope* scope = this; scope; scope = scope->around_.get())
-        for (const auto& [known, value] : scope->variables_)
-            if (known == name)
-                return &value;
-    return nullptr;
-}
-
 Interpreter::Level::Level(Interpreter& interpreter) : depth_(interpreter.depth_) {
     interpreter.heap_.charge_steps(1);
     if (depth_ >= interpreter.heap_.limits().recursion)
@@ -79,7 +62,7 @@ Interpreter::Flow Interpreter::execute(const Statement& statement, const ScopePt
         return Flow::next;
     case Statement::Kind::print: {
         const Value value = evaluate(*statement.expression, scope);
-        write(value.is_string() ? value.text() : print(value));
+        write(value.is_string() ? value.text() : print(value, heap_));
         return Flow::next;
     }
     case Statement::Kind::branch:
@@ -139,6 +122,7 @@ Interpreter::Flow Interpreter::execute_loop(const Statement& statement, const Sc
     heap_.check_memory(items.size() * sizeof(Value));
     Loop* loop = heap_.make<Loop>(statement, scope, std::move(items), depth, heap_);
     auto inner = std::make_shared<Scope>(scope);
+    bool completed = false; // one round reached its end: only then does Jinja leave out the else
     while (loop->advance()) {
         heap_.charge_steps(1);
         if (inner.use_count() > 1) // a macro of the last round keeps its variables
@@ -147,9 +131,13 @@ Interpreter::Flow Interpreter::execute_loop(const Statement& statement, const Sc
             inner->clear();
         inner->set("loop", loop);
         assign(statement.targets.front(), loop->current(), inner);
-        if (execute(statement.bodies[0], inner) == Flow::stop_loop)
+        const Flow flow = execute(statement.bodies[0], inner);
+        if (flow == Flow::stop_loop)
             break;
+        completed |= flow == Flow::next;
     }
+    if (!completed && statement.bodies.size() > 1)
+        return execute(statement.bodies[1], std::make_shared<Scope>(scope));
     return Flow::next;
 }
 
@@ -184,7 +172,7 @@ Interpreter::Flow Interpreter::execute_filter_block(const Statement& statement, 
             return flow;
         text = heap_.string(std::move(capture.text));
     }
-    write(print(evaluate_filters(*statement.expression, scope, text)));
+    write(print(evaluate_filters(*statement.expression, scope, text), heap_));
     return Flow::next;
 }
 
@@ -194,7 +182,7 @@ void Interpreter::execute_call_block(const Statement& statement, const ScopePtr&
     Arguments given = evaluate_arguments(call_expression.arguments, scope);
     given.named.emplace_back("caller", heap_.make<Macro>(statement, scope, "caller"));
     const Value result = call(callee, std::move(given));
-    write(print(result));
+    write(print(result, heap_));
 }
 
 Interpreter::Flow Interpreter::execute_with(const Statement& statement, const ScopePtr& scope) {
@@ -317,6 +305,7 @@ Arguments Interpreter::evaluate_arguments(const std::vector<Argument>& arguments
             for (const auto& [key, item] : dict->entries()) {
                 if (!key.is_string())
                     throw Fault("keywords must be strings");
+                heap_.charge_steps(given.named.size() / 8);
                 for (const auto& other : given.named)
                     if (other.first == key.bytes())
                         throw Fault("the argument '" + key.bytes() + "' is given twice");
@@ -341,6 +330,7 @@ Value Interpreter::attribute(const Value& object, std::string_view name) {
 }
 
 Value Interpreter::item(const Value& object, const Value& key) {
+    heap_.charge_steps(weight_of(key));
     if (object.is_undefined())
         use_undefined(object);
     if (const Dict* dict = object.dict()) {
@@ -356,6 +346,7 @@ Value Interpreter::item(const Value& object, const Value& key) {
                 if (const auto at = index_within(key.integer(), text.size()))
                     return heap_.string(text.substr(*at, 1), object.is_markup());
             } else {
+                heap_.check_memory(sizeof(size_t) * text.size());
                 const auto offsets = text.offsets();
                 if (const auto at = index_within(key.integer(), offsets.size() - 1))
                     return heap_.string(text.substr(offsets[*at], offsets[*at + 1] - offsets[*at]),
@@ -372,7 +363,7 @@ Value Interpreter::item(const Value& object, const Value& key) {
         return Value::undefined("'" + type_name(object) + " object' has no attribute " +
                                 in_quotes(key.bytes()));
     }
-    return Value::undefined(type_name(object) + " object has no element " + represent(key).bytes());
+    return Value::undefined(type_name(object) + " object has no element " + represent(key, heap_).bytes());
 }
 
 // --- expressions ---
@@ -409,7 +400,7 @@ Value Interpreter::evaluate(const Expression& expression, const ScopePtr& scope)
     case Kind::concat: {
         Text joined;
         for (const ExpressionPtr& operand : operands) {
-            joined.append(print(evaluate(*operand, scope)));
+            joined.append(print(evaluate(*operand, scope), heap_));
             heap_.check_memory(2 * joined.size());
         }
         return heap_.string(std::move(joined));
@@ -464,8 +455,10 @@ Value Interpreter::evaluate_container(const Expression& expression, const ScopeP
     if (expression.kind == Expression::Kind::tuple)
         return heap_.tuple(std::move(values));
     return heap_.dict([&](Dict& dict) {
-        for (size_t i = 0; i + 1 < values.size(); i += 2)
+        for (size_t i = 0; i + 1 < values.size(); i += 2) {
+            heap_.charge_steps(weight_of(values[i]));
             dict.set(values[i], values[i + 1]);
+        }
     });
 }
 
@@ -490,6 +483,7 @@ Value Interpreter::evaluate_binary(const Expression& expression, const ScopePtr&
 }
 
 bool Interpreter::compare(Comparison op, const Value& a, const Value& b) {
+    heap_.charge_steps(comparison_cost(a, b));
     switch (op) {
     case Comparison::equal:
         return equals(a, b);
@@ -532,6 +526,20 @@ Value Interpreter::evaluate_conditional(const Expression& expression, const Scop
                             " is false and has no else");
 }
 
+namespace {
+
+bool is_constant(const Expression& expression) {
+    using Kind = Expression::Kind;
+    if (expression.kind == Kind::constant)
+        return true;
+    const bool container = expression.kind == Kind::list || expression.kind == Kind::tuple ||
+                           expression.kind == Kind::dict || expression.kind == Kind::unary;
+    return container && std::all_of(expression.operands.begin(), expression.operands.end(),
+                                    [](const ExpressionPtr& operand) { return is_constant(*operand); });
+}
+
+} // namespace
+
 Value Interpreter::evaluate_slice(const Expression& expression, const ScopePtr& scope) {
     const Value object = evaluate(*expression.operands[0], scope);
     Value bounds[3];
@@ -539,7 +547,14 @@ Value Interpreter::evaluate_slice(const Expression& expression, const ScopePtr& 
         if (expression.operands[i + 1])
             bounds[i] = evaluate(*expression.operands[i + 1], scope);
     line_ = expression.line;
-    return slice(object, bounds[0], bounds[1], bounds[2], heap_);
+    const Value result = slice(object, bounds[0], bounds[1], bounds[2], heap_);
+    // Jinja works out slices of constants when it reads the template, and is more lenient then.
+    const bool constant =
+        std::all_of(expression.operands.begin(), expression.operands.end(),
+                    [](const ExpressionPtr& operand) { return !operand || is_constant(*operand); });
+    if (result.is_undefined() && !constant)
+        use_undefined(result);
+    return result;
 }
 
 Value Interpreter::evaluate_filters(const Expression& expression, const ScopePtr& scope,
@@ -556,6 +571,7 @@ Value Interpreter::evaluate_filters(const Expression& expression, const ScopePtr
 
 Value Interpreter::filter(const std::string& name, const Value& input, Arguments arguments) {
     const Level level(*this);
+    heap_.charge_steps(input.is_string() ? input.text().size() / 64 : 0);
     const Method function = find_filter(name);
     if (!function)
         throw Fault("there is no filter named '" + name + "'");
@@ -564,6 +580,7 @@ Value Interpreter::filter(const std::string& name, const Value& input, Arguments
 
 bool Interpreter::test(const std::string& name, const Value& input, Arguments arguments) {
     const Level level(*this);
+    heap_.charge_steps(input.is_string() ? input.text().size() / 64 : 0);
     const Test function = find_test(name);
     if (!function)
         throw Fault("there is no test named '" + name + "'");

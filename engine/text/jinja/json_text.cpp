@@ -117,8 +117,10 @@ private:
     void object(const Dict& dict, int depth) {
         auto entries = dict.entries();
         if (layout_.sort_keys)
-            std::stable_sort(entries.begin(), entries.end(),
-                             [](const auto& a, const auto& b) { return less(a.first, b.first); });
+            std::stable_sort(entries.begin(), entries.end(), [&](const auto& a, const auto& b) {
+                heap_.charge_steps(comparison_cost(a.first, b.first));
+                return less(a.first, b.first);
+            });
         put("{");
         for (size_t i = 0; i < entries.size(); ++i) {
             if (i > 0)

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <limits>
 
 namespace orrery::jinja {
@@ -99,12 +100,14 @@ private:
         advance(tag);
         if (kind == '#') {
             advance(after);
-            comment();
+            if (at_ < source_.size()) // at the very end Jinja forgives it
+                comment();
         } else if (const size_t raw = kind == '%' ? raw_begin(after) : std::string::npos;
                    raw != std::string::npos) {
             line_starting_ = source_[raw - 1] == '\n';
             advance(raw);
-            raw_block();
+            if (at_ < source_.size())
+                raw_block();
         } else {
             add(kind == '{' ? Token::Kind::variable_begin : Token::Kind::block_begin, "");
             advance(after);
@@ -367,6 +370,24 @@ private:
         return value;
     }
 
+    /// A backslash before a character beyond ASCII: Python then sees the character's own escape as plain
+    /// text.
+    static void append_as_written(std::string& out, std::string_view character) {
+        size_t at = 0;
+        const char32_t c = next_code_point(character, at);
+        if (c < 0x80) {
+            out.append(character);
+            return;
+        }
+        char escape[16];
+        std::snprintf(escape, sizeof escape,
+                      c < 0x100     ? "x%02x"
+                      : c < 0x10000 ? "u%04x"
+                                    : "U%08x",
+                      static_cast<unsigned>(c));
+        out.append(escape);
+    }
+
     /// Python's escapes. What is no escape stays as it is written.
     std::string unescaped(std::string_view raw) const {
         static constexpr std::string_view simple = "\\'\"abfnrtv";
@@ -412,7 +433,7 @@ private:
                 ++i;
                 size_t next = i;
                 next_code_point(raw, next);
-                out.append(raw, i, next - i);
+                append_as_written(out, raw.substr(i, next - i));
                 i = next;
             }
         }

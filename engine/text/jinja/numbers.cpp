@@ -21,7 +21,17 @@ bool is_ascii_digit(char c) {
 }
 
 std::string stripped(const Text& text) {
-    return strip(text, nullptr, true, true).bytes();
+    const std::string_view bytes = text.bytes();
+    const auto is_blank = [](char c) {
+        return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1C && c <= 0x1F);
+    };
+    size_t begin = 0;
+    size_t end = bytes.size();
+    while (begin < end && is_blank(bytes[begin]))
+        ++begin;
+    while (end > begin && is_blank(bytes[end - 1]))
+        --end;
+    return std::string(bytes.substr(begin, end - begin));
 }
 
 /// The text without underscores between digits, or nothing where one stands elsewhere.
@@ -197,6 +207,8 @@ Value round_filter(Interpreter&, const Value& value, const Arguments& arguments)
         const Integer unit = power(Value(Integer(10)), Value(Integer(-precision))).integer();
         const Integer quotient = floor_divide(value, Value(unit)).integer();
         const Integer remainder = value.integer() - quotient * unit;
+        if (magnitude(value.integer()) >> 120 != 0)
+            throw Fault("the integer is too large");
         const bool up = remainder * 2 > unit || (remainder * 2 == unit && quotient % 2 != 0);
         return (quotient + (up ? 1 : 0)) * unit;
     }
@@ -218,7 +230,8 @@ Value file_size(Interpreter& interpreter, const Value& value, const Arguments& a
     else if (value.is_string())
         bytes = parse_float(value.text());
     if (!bytes)
-        throw Fault("could not convert to a number of bytes: " + represent(value).bytes());
+        throw Fault("could not convert to a number of bytes: " +
+                    represent(value, interpreter.heap()).bytes());
     const double base = binary ? 1024 : 1000;
     if (*bytes == 1)
         return interpreter.heap().string("1 Byte");

@@ -136,17 +136,13 @@ bool equals(const Value& a, const Value& b) {
 }
 
 bool same(const Value& a, const Value& b) {
-    if (a.sequence() || b.sequence())
-        return a.sequence() == b.sequence();
-    if (a.dict() || b.dict())
-        return a.dict() == b.dict();
-    if (a.object() || b.object())
-        return a.object() == b.object();
-    if (a.is_bool() || b.is_bool())
-        return a.is_bool() && b.is_bool() && a.boolean() == b.boolean();
     if (a.is_number() && b.is_number())
-        return a.is_float() == b.is_float() && compare_numbers(a, b) == 0;
-    return equals(a, b);
+        return a.is_bool() == b.is_bool() && a.is_float() == b.is_float() && compare_numbers(a, b) == 0;
+    if (a.is_string() && b.is_string()) // Python shares equal texts or does not, as it likes
+        return a.bytes() == b.bytes();
+    return (a.is_none() && b.is_none()) || (a.is_undefined() && b.is_undefined()) ||
+           (a.sequence() && a.sequence() == b.sequence()) || (a.dict() && a.dict() == b.dict()) ||
+           (a.object() && a.object() == b.object());
 }
 
 bool less(const Value& a, const Value& b, const char* op) {
@@ -183,11 +179,13 @@ bool contains(const Value& container, const Value& item, Heap& heap) {
                 throw Fault("'in <string>' requires string as left operand, not Undefined");
             throw Fault("'in <string>' requires string as left operand, not " + type_name(item));
         }
-        heap.charge_steps(1 + container.text().size() / 64);
+        heap.charge_search(container.text().size(), item.text().size());
         return container.bytes().find(item.bytes()) != std::string::npos;
     }
+    heap.charge_steps(weight_of(item));
     if (const Dict* dict = container.dict())
         return dict->find(item) != nullptr;
+    heap.charge_steps(weight_of(container));
     for (const Value& candidate : iterate(container, heap))
         if (equals(candidate, item))
             return true;
@@ -448,13 +446,8 @@ namespace {
 
 /// Positions that a slice of a sequence of `length` items visits (Python's slice.indices).
 std::vector<size_t> slice_positions(const Value& start, const Value& stop, const Value& step, size_t length) {
-    const auto bound = [](const Value& value, const char* what) {
-        if (!value.is_integral())
-            throw Fault(std::string(what) + " must be integers or None, not " + type_name(value));
-        return value.integer();
-    };
     const Integer count = Integer(length);
-    const Integer by = step.is_none() ? 1 : bound(step, "slice indices");
+    const Integer by = step.is_none() ? 1 : step.integer();
     if (by == 0)
         throw Fault("slice step cannot be zero");
     const Integer lowest = by > 0 ? 0 : -1;
@@ -462,7 +455,7 @@ std::vector<size_t> slice_positions(const Value& start, const Value& stop, const
     const auto clamp = [&](const Value& value, Integer otherwise) {
         if (value.is_none())
             return otherwise;
-        Integer at = bound(value, "slice indices");
+        Integer at = value.integer();
         if (at < 0)
             at = at < -count ? lowest : std::max(at + count, lowest);
         return std::min(at, highest);
@@ -484,10 +477,13 @@ std::vector<size_t> slice_positions(const Value& start, const Value& stop, const
 Value slice(const Value& value, const Value& start, const Value& stop, const Value& step, Heap& heap) {
     if (value.is_undefined())
         use_undefined(value);
+    for (const Value* bound : {&start, &stop, &step})
+        if (!bound->is_none() && !bound->is_integral())
+            return Value::undefined("slice indices must be integers or None, not " + type_name(*bound));
     if (value.is_string()) {
         const Text& text = value.text();
         heap.charge_steps(1 + text.size() / 8);
-        heap.check_memory(2 * sizeof(size_t) * (text.size() + 1));
+        heap.check_memory(3 * sizeof(size_t) * (text.size() + 1));
         const std::vector<size_t> offsets = text.offsets();
         const auto positions = slice_positions(start, stop, step, offsets.size() - 1);
         Text result;
@@ -497,7 +493,7 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
     }
     const Sequence* sequence = value.sequence();
     if (!sequence || !sequence->has_index())
-        throw Fault("'" + type_name(value) + "' object is not subscriptable");
+        return Value::undefined(type_name(value) + " object has no slices");
     std::vector<Value> items;
     for (const size_t at : slice_positions(start, stop, step, sequence->items().size()))
         items.push_back(sequence->items()[at]);

@@ -37,11 +37,16 @@ Value power(const Value& a, const Value& b);
 Value negate(const Value& a);
 Value posit(const Value& a);
 
-/// value[start:stop:step] of texts, lists, tuples and ranges.
+/// value[start:stop:step] of texts, lists, tuples and ranges; undefined where Python raises TypeError.
 Value slice(const Value& value, const Value& start, const Value& stop, const Value& step, Heap& heap);
 
 /// An index as Python counts it (negative from the end), or nothing where it lies outside.
 std::optional<size_t> index_within(Integer index, size_t length);
+
+/// |value| without the overflow that the least Integer would have.
+inline unsigned __int128 magnitude(Integer value) {
+    return value < 0 ? -static_cast<unsigned __int128>(value) : static_cast<unsigned __int128>(value);
+}
 
 /// Throws what using this undefined value means.
 [[noreturn]] void use_undefined(const Value& value);

@@ -141,6 +141,7 @@ private:
     Statement loop() {
         Statement made = make(Statement::Kind::loop);
         take();
+        ++in_loops_;
         made.targets.push_back(target(false, "in"));
         if (!skip_name("in"))
             unexpected("'in'");
@@ -152,6 +153,7 @@ private:
         if (skip_name("else"))
             made.bodies.push_back(scoped_body({"endfor"}, loops_));
         take();
+        --in_loops_;
         return made;
     }
 
@@ -309,7 +311,10 @@ private:
             return made;
         }
         Target made;
+        const int line = current().line;
         made.name = assigned_name();
+        if (in_loops_ > 0 && made.name == "loop" && !current().is("."))
+            syntax_error(line, "'loop' cannot be assigned to inside of a loop");
         if (with_attribute && skip("."))
             made.attribute = expect_name();
         return made;
@@ -329,11 +334,19 @@ private:
         }
         return made;
     }
+
+    int in_loops_ = 0; ///< `for` statements around the current position, also outside of a macro
 };
+
+/// Real templates stay below 100 KiB; work that grows with the square of the source stays bounded.
+constexpr size_t max_source_bytes = size_t{1} << 20;
 
 } // namespace
 
 Body parse_template(std::string_view source) {
+    if (source.size() > max_source_bytes)
+        syntax_error(1, "it has " + std::to_string(source.size()) + " bytes, and " +
+                            std::to_string(max_source_bytes) + " are the most that is read");
     return Parser(tokenize(source)).run();
 }
 

@@ -15,7 +15,7 @@ std::string print_integer(Integer value) {
     if (value == 0)
         return "0";
     const bool negative = value < 0;
-    auto rest = negative ? -static_cast<unsigned __int128>(value) : static_cast<unsigned __int128>(value);
+    auto rest = magnitude(value);
     std::string digits;
     for (; rest != 0; rest /= 10)
         digits.push_back(static_cast<char>('0' + static_cast<int>(rest % 10)));
@@ -101,7 +101,9 @@ void represent_text(const Text& text, Text& out) {
     out.append(std::string(1, quote), false);
 }
 
-void represent_to(const Value& value, Text& out, int depth) {
+void represent_to(const Value& value, Text& out, int depth, Heap& heap) {
+    heap.charge_steps(value.is_string() ? weight_of(value) : 1);
+    heap.check_memory(2 * out.size());
     if (depth > max_print_depth)
         throw Fault("the value is nested too deep to be printed");
     if (value.is_undefined()) {
@@ -137,7 +139,7 @@ void represent_to(const Value& value, Text& out, int depth) {
             if (!first)
                 out.append(", ", false);
             first = false;
-            represent_to(item, out, depth + 1);
+            represent_to(item, out, depth + 1, heap);
         }
         if (tuple && sequence->items().size() == 1)
             out.append(",", false);
@@ -151,9 +153,9 @@ void represent_to(const Value& value, Text& out, int depth) {
             if (!first)
                 out.append(", ", false);
             first = false;
-            represent_to(key, out, depth + 1);
+            represent_to(key, out, depth + 1, heap);
             out.append(": ", false);
-            represent_to(item, out, depth + 1);
+            represent_to(item, out, depth + 1, heap);
         }
         out.append("}", false);
     } else if (const auto* space = value.as<Namespace>()) {
@@ -162,7 +164,7 @@ void represent_to(const Value& value, Text& out, int depth) {
         for (const auto& [name, item] : space->attributes()) {
             out.append((first ? "" : ", ") + in_quotes(name) + ": ", false);
             first = false;
-            represent_to(item, out, depth + 1);
+            represent_to(item, out, depth + 1, heap);
         }
         out.append("}>", false);
     } else {
@@ -172,17 +174,17 @@ void represent_to(const Value& value, Text& out, int depth) {
 
 } // namespace
 
-Text print(const Value& value) {
+Text print(const Value& value, Heap& heap) {
     if (value.is_string())
         return value.text();
     if (value.is_undefined())
         return Text();
-    return represent(value);
+    return represent(value, heap);
 }
 
-Text represent(const Value& value) {
+Text represent(const Value& value, Heap& heap) {
     Text out;
-    represent_to(value, out, 0);
+    represent_to(value, out, 0, heap);
     return out;
 }
 

@@ -10,9 +10,9 @@ std::string print_integer(Integer value);
 std::string print_float(double value);
 
 /// str(value): texts as they are, everything else as repr.
-Text print(const Value& value);
+Text print(const Value& value, Heap& heap);
 /// repr(value). Quotes, brackets and escapes are not trusted; characters keep what they were.
-Text represent(const Value& value);
+Text represent(const Value& value, Heap& heap);
 /// repr() of a text, as messages quote it.
 std::string in_quotes(std::string_view utf8);
 

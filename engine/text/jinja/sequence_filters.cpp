@@ -19,9 +19,9 @@ Value folded_case(Interpreter& interpreter, const Value& value) {
 /// "a.b.0": attributes of attributes; none leaves the value itself.
 class AttributePath {
 public:
-    explicit AttributePath(const Value& path) {
+    AttributePath(const Value& path, Heap& heap) {
         if (path.is_string()) {
-            for (const Text& part : split(path.text(), ".", -1, false))
+            for (const Text& part : split(path.text(), ".", -1, false, heap))
                 parts_.push_back(part_of(part));
         } else if (!path.is_none()) {
             parts_.push_back(path);
@@ -53,7 +53,7 @@ private:
 
 void sort_values(std::vector<std::pair<Value, Value>>& keyed, bool reverse, Heap& heap) {
     const auto before = [&](const auto& a, const auto& b) {
-        heap.charge_steps(1);
+        heap.charge_steps(comparison_cost(a.first, b.first));
         return less(a.first, b.first);
     };
     // Python reverses, sorts and reverses again, so that equal items keep their order.
@@ -76,10 +76,10 @@ Value sort(Interpreter& interpreter, const Value& value, const Arguments& argume
     const bool exact = bound.flag(1, false);
     std::vector<AttributePath> paths;
     if (bound[2].is_string())
-        for (const Text& path : split(bound[2].text(), ",", -1, false))
-            paths.emplace_back(Value(String{std::make_shared<const Text>(path), false}));
+        for (const Text& path : split(bound[2].text(), ",", -1, false, interpreter.heap()))
+            paths.emplace_back(Value(String{std::make_shared<const Text>(path), false}), interpreter.heap());
     else
-        paths.emplace_back(bound[2]);
+        paths.emplace_back(bound[2], interpreter.heap());
     std::vector<std::pair<Value, Value>> keyed;
     for (const Value& item : iterate(value, interpreter.heap())) {
         std::vector<Value> keys;
@@ -114,12 +114,13 @@ Value dict_sort(Interpreter& interpreter, const Value& value, const Arguments& a
 
 Value unique(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
     const Bound bound("unique", arguments, {"case_sensitive", "attribute"});
-    const AttributePath path(bound[1]);
+    const AttributePath path(bound[1], interpreter.heap());
     Dict seen;
     std::vector<Value> kept;
     for (const Value& item : iterate(value, interpreter.heap())) {
         const Value key = path.get(interpreter, item);
         const Value folded = bound.flag(0, false) ? key : folded_case(interpreter, key);
+        interpreter.heap().charge_steps(weight_of(folded));
         if (!seen.find(folded)) {
             seen.set(folded, Value());
             kept.push_back(item);
@@ -131,12 +132,13 @@ Value unique(Interpreter& interpreter, const Value& value, const Arguments& argu
 template <bool largest>
 Value extreme(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
     const Bound bound(largest ? "max" : "min", arguments, {"case_sensitive", "attribute"});
-    const AttributePath path(bound[1]);
+    const AttributePath path(bound[1], interpreter.heap());
     std::optional<std::pair<Value, Value>> best; // key, value
     for (const Value& item : iterate(value, interpreter.heap())) {
         Value key = path.get(interpreter, item);
         if (!bound.flag(0, false))
             key = folded_case(interpreter, key);
+        interpreter.heap().charge_steps(weight_of(key));
         if (!best || (largest ? less(best->first, key, ">") : less(key, best->first)))
             best.emplace(key, item);
     }
@@ -145,7 +147,7 @@ Value extreme(Interpreter& interpreter, const Value& value, const Arguments& arg
 
 Value sum(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
     const Bound bound("sum", arguments, {"attribute", "start"});
-    const AttributePath path(bound[0]);
+    const AttributePath path(bound[0], interpreter.heap());
     Value total = bound.has(1) ? bound[1] : Value(Integer(0));
     if (total.is_string())
         throw Fault("sum() can't sum strings [use ''.join(seq) instead]");
@@ -156,7 +158,7 @@ Value sum(Interpreter& interpreter, const Value& value, const Arguments& argumen
 
 Value group_by(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
     const Bound bound("groupby", arguments, {"attribute", "default", "case_sensitive"}, 1);
-    const AttributePath path(bound[0]);
+    const AttributePath path(bound[0], interpreter.heap());
     Heap& heap = interpreter.heap();
     std::vector<std::pair<Value, Value>> keyed;
     for (const Value& item : iterate(value, heap)) {
@@ -168,8 +170,10 @@ Value group_by(Interpreter& interpreter, const Value& value, const Arguments& ar
     for (size_t begin = 0; begin < keyed.size();) {
         size_t end = begin;
         std::vector<Value> members;
-        for (; end < keyed.size() && equals(keyed[begin].first, keyed[end].first); ++end)
+        for (; end < keyed.size() && equals(keyed[begin].first, keyed[end].first); ++end) {
+            heap.charge_steps(comparison_cost(keyed[begin].first, keyed[end].first));
             members.push_back(keyed[end].second);
+        }
         if (members.empty()) // a key that does not equal itself (NaN)
             members.push_back(keyed[end++].second);
         const Value key = path.get(interpreter, members.front(), bound[1]);
@@ -183,15 +187,15 @@ Value group_by(Interpreter& interpreter, const Value& value, const Arguments& ar
 
 Value join(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
     const Bound bound("join", arguments, {"d", "attribute"});
-    const AttributePath path(bound[1]);
-    const Text separator = bound.has(0) ? print(bound[0]) : Text();
+    const AttributePath path(bound[1], interpreter.heap());
+    const Text separator = bound.has(0) ? print(bound[0], interpreter.heap()) : Text();
     Text joined;
     bool first = true;
     for (const Value& item : iterate(value, interpreter.heap())) {
         if (!first)
             joined.append(separator);
         first = false;
-        joined.append(print(path.get(interpreter, item)));
+        joined.append(print(path.get(interpreter, item), interpreter.heap()));
         interpreter.heap().check_memory(2 * joined.size());
     }
     return interpreter.heap().string(std::move(joined));
@@ -336,7 +340,7 @@ Value map_filter(Interpreter& interpreter, const Value& value, const Arguments& 
         std::any_of(arguments.named.begin(), arguments.named.end(),
                     [](const auto& named) { return named.first == "attribute"; })) {
         const Bound bound("map", arguments, {"attribute", "default"});
-        const AttributePath path(bound[0]);
+        const AttributePath path(bound[0], interpreter.heap());
         for (const Value& item : iterate(value, heap))
             mapped.push_back(path.get(interpreter, item, bound[1]));
         return heap.generator(std::move(mapped), "sync_do_map");
@@ -375,7 +379,7 @@ Value select(Interpreter& interpreter, const Value& value, const Arguments& argu
         test = rest.positional.front().bytes();
         rest.positional.erase(rest.positional.begin());
     }
-    const AttributePath attribute(path);
+    const AttributePath attribute(path, heap);
     std::vector<Value> kept;
     for (const Value& item : iterate(value, heap)) {
         const Value tested = attribute.get(interpreter, item);
@@ -393,14 +397,14 @@ Value xml_attributes(Interpreter& interpreter, const Value& value, const Argumen
     for (const auto& [key, item] : value.dict()->entries()) {
         if (item.is_none() || item.is_undefined())
             continue;
-        const Text name = print(key);
+        const Text name = print(key, interpreter.heap());
         if (name.bytes().find_first_of(" \t\n\r\f\v/>=") != std::string::npos)
             throw Fault("Invalid character in attribute name: " + in_quotes(name.bytes()));
         if (!out.empty() || bound.flag(0, true))
             out.append(" ", false);
         out.append(escape_html(name));
         out.append("=\"", false);
-        out.append(item.is_markup() ? item.text() : escape_html(print(item)));
+        out.append(item.is_markup() ? item.text() : escape_html(print(item, interpreter.heap())));
         out.append("\"", false);
     }
     return interpreter.heap().string(std::move(out));

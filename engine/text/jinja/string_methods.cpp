@@ -38,7 +38,7 @@ template <bool left, bool right>
 Value stripped(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
     const Bound bound("strip", arguments, {"chars"});
     const Text* characters = bound[0].is_none() ? nullptr : &bound.text(0);
-    return same_kind(interpreter, self, strip(self.text(), characters, left, right));
+    return same_kind(interpreter, self, strip(self.text(), characters, left, right, interpreter.heap()));
 }
 
 Value remove_prefix(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
@@ -69,16 +69,18 @@ Value split_method(Interpreter& interpreter, const Value& self, const Arguments&
     const Integer limit = bound.integer(1, -1);
     interpreter.heap().charge_steps(self.text().size() / 8);
     if (bound[0].is_none())
-        return list_of(interpreter, self, split_space(self.text(), limit, from_right));
+        return list_of(interpreter, self, split_space(self.text(), limit, from_right, interpreter.heap()));
     if (bound.text(0).empty())
         throw Fault("empty separator");
-    return list_of(interpreter, self, split(self.text(), bound.text(0).bytes(), limit, from_right));
+    interpreter.heap().charge_search(self.text().size(), bound.text(0).size());
+    return list_of(interpreter, self,
+                   split(self.text(), bound.text(0).bytes(), limit, from_right, interpreter.heap()));
 }
 
 Value split_lines_method(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
     const Bound bound("splitlines", arguments, {"keepends"});
     interpreter.heap().charge_steps(self.text().size() / 8);
-    return list_of(interpreter, self, split_lines(self.text(), bound.flag(0, false)));
+    return list_of(interpreter, self, split_lines(self.text(), bound.flag(0, false), interpreter.heap()));
 }
 
 template <bool from_right>
@@ -88,6 +90,7 @@ Value partition(Interpreter& interpreter, const Value& self, const Arguments& ar
     if (separator.empty())
         throw Fault("empty separator");
     const Text& text = self.text();
+    interpreter.heap().charge_search(text.size(), separator.size());
     const size_t at = from_right ? text.bytes().rfind(separator) : text.bytes().find(separator);
     std::vector<Text> parts;
     if (at != std::string::npos)
@@ -157,9 +160,10 @@ struct Window {
     bool is_there;
 };
 
-Window window(const Text& text, const Bound& bound, size_t start_at, size_t stop_at) {
+Window window(const Text& text, const Bound& bound, size_t start_at, size_t stop_at, Heap& heap) {
     if (!bound.has(start_at) && !bound.has(stop_at))
         return {0, text.size(), true};
+    heap.check_memory(sizeof(size_t) * text.size());
     const auto offsets = text.offsets();
     const Integer count = Integer(offsets.size() - 1);
     const auto value = [&](size_t parameter, Integer fallback) {
@@ -178,7 +182,7 @@ Window window(const Text& text, const Bound& bound, size_t start_at, size_t stop
 template <bool prefix>
 Value has_affix(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
     const Bound bound(prefix ? "startswith" : "endswith", arguments, {"affix", "start", "end"}, 1);
-    const Window part = window(self.text(), bound, 1, 2);
+    const Window part = window(self.text(), bound, 1, 2, interpreter.heap());
     const std::string_view view = std::string_view(self.bytes()).substr(part.begin, part.end - part.begin);
     const auto matches = [&](const Value& affix) {
         if (affix.is_undefined())
@@ -201,8 +205,8 @@ template <bool from_right, Missing missing>
 Value find_method(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
     const Bound bound("find", arguments, {"sub", "start", "end"}, 1);
     const std::string& wanted = bound.text(0).bytes();
-    const Window part = window(self.text(), bound, 1, 2);
-    interpreter.heap().charge_steps(self.text().size() / 16);
+    const Window part = window(self.text(), bound, 1, 2, interpreter.heap());
+    interpreter.heap().charge_search(self.text().size(), wanted.size());
     const std::string_view view = std::string_view(self.bytes()).substr(part.begin, part.end - part.begin);
     const size_t at = !part.is_there ? std::string::npos
                       : from_right   ? view.rfind(wanted)
@@ -217,8 +221,8 @@ Value find_method(Interpreter& interpreter, const Value& self, const Arguments& 
 Value count_method(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
     const Bound bound("count", arguments, {"sub", "start", "end"}, 1);
     const std::string& wanted = bound.text(0).bytes();
-    const Window part = window(self.text(), bound, 1, 2);
-    interpreter.heap().charge_steps(self.text().size() / 16);
+    const Window part = window(self.text(), bound, 1, 2, interpreter.heap());
+    interpreter.heap().charge_search(self.text().size(), wanted.size());
     if (!part.is_there)
         return Integer(0);
     const Text text = self.text().substr(part.begin, part.end - part.begin);

@@ -58,11 +58,13 @@ bool is_escaped(const Value& value) {
 bool is_callable(const Value& value) {
     return value.as<Callable>() != nullptr || value.is_undefined();
 }
-bool is_lower_value(const Value& value) {
-    return is_lower_text(print(value));
+bool is_lower_value(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
+    const Bound bound("lower", arguments, {});
+    return is_lower_text(print(value, interpreter.heap()));
 }
-bool is_upper_value(const Value& value) {
-    return is_upper_text(print(value));
+bool is_upper_value(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
+    const Bound bound("upper", arguments, {});
+    return is_upper_text(print(value, interpreter.heap()));
 }
 
 /// Has a length and an index: texts, lists and, as in Jinja, dictionaries.
@@ -85,8 +87,9 @@ bool divisible_by(Interpreter&, const Value& value, const Arguments& arguments) 
 }
 
 template <bool (*compare)(const Value&, const Value&)>
-bool comparison(Interpreter&, const Value& value, const Arguments& arguments) {
+bool comparison(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
     const Bound bound("the test", arguments, {"other"}, 1);
+    interpreter.heap().charge_steps(comparison_cost(value, bound[0]));
     return compare(value, bound[0]);
 }
 
@@ -148,7 +151,7 @@ Test find_test(std::string_view name) {
         {"iterable", plain<is_iterable>},
         {"le", comparison<at_most>},
         {"lessthan", comparison<less_than>},
-        {"lower", plain<is_lower_value>},
+        {"lower", is_lower_value},
         {"lt", comparison<less_than>},
         {"mapping", plain<is_mapping>},
         {"ne", comparison<not_equal>},
@@ -161,7 +164,7 @@ Test find_test(std::string_view name) {
         {"test", names_test},
         {"true", plain<is_true>},
         {"undefined", plain<is_undefined>},
-        {"upper", plain<is_upper_value>},
+        {"upper", is_upper_value},
     };
     const auto found = tests.find(name);
     return found == tests.end() ? nullptr : found->second;

@@ -17,7 +17,7 @@ namespace {
 
 /// The value as a text; Markup stays Markup (Jinja's soft_str).
 Value soft_text(Interpreter& interpreter, const Value& value) {
-    return value.is_string() ? value : interpreter.heap().string(print(value));
+    return value.is_string() ? value : interpreter.heap().string(print(value, interpreter.heap()));
 }
 
 template <Text (*map)(const Text&)>
@@ -61,14 +61,16 @@ Value trim(Interpreter& interpreter, const Value& value, const Arguments& argume
     const Bound bound("trim", arguments, {"chars"});
     const Value text = soft_text(interpreter, value);
     const Text* characters = bound[0].is_none() ? nullptr : &bound.text(0);
-    return interpreter.heap().string(strip(text.text(), characters, true, true), text.is_markup());
+    return interpreter.heap().string(strip(text.text(), characters, true, true, interpreter.heap()),
+                                     text.is_markup());
 }
 
 Value replace_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
     const Bound bound("replace", arguments, {"old", "new", "count"}, 2);
     const Integer count = bound[2].is_none() ? -1 : bound.integer(2, -1);
-    return interpreter.heap().string(
-        replace(print(value), print(bound[0]).bytes(), print(bound[1]), count, interpreter.heap()));
+    return interpreter.heap().string(replace(print(value, interpreter.heap()),
+                                             print(bound[0], interpreter.heap()).bytes(),
+                                             print(bound[1], interpreter.heap()), count, interpreter.heap()));
 }
 
 Value center(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
@@ -89,7 +91,7 @@ Value indent(Interpreter& interpreter, const Value& value, const Arguments& argu
                                : pad(Text(), bound.integer(0, 4), '<', Text(" ", false), heap);
     Text text = value.text();
     text.append("\n", false);
-    const std::vector<Text> lines = split_lines(text, false);
+    const std::vector<Text> lines = split_lines(text, false, heap);
     Text out;
     for (size_t i = 0; i < lines.size(); ++i) {
         if (i > 0)
@@ -108,19 +110,22 @@ Value indent(Interpreter& interpreter, const Value& value, const Arguments& argu
 
 Value truncate(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
     const Bound bound("truncate", arguments, {"length", "killwords", "end", "leeway"});
-    if (!value.is_string())
-        throw Fault("truncate needs a str, not " + type_name(value));
     const Text end = bound.has(2) ? bound.text(2) : Text("...", false);
     const Integer length = bound.integer(0, 255);
     const Integer leeway = bound[3].is_none() ? 5 : bound.integer(3, 5);
     const Integer kept = length - Integer(end.length());
     if (kept < 0 || leeway < 0)
         throw Fault("truncate: the length must be at least that of its end, and leeway not negative");
-    if (Integer(value.text().length()) <= length + leeway)
+    const auto given = length_of(value);
+    if (!given)
+        throw Fault("object of type '" + type_name(value) + "' has no len()");
+    if (Integer(*given) <= length + leeway)
         return value;
+    if (!value.is_string())
+        throw Fault("truncate needs a str, not " + type_name(value));
     Text text = slice(value, Value(), Value(kept), Value(), interpreter.heap()).text();
     if (!bound.flag(1, false))
-        text = split(text, " ", 1, true).front();
+        text = split(text, " ", 1, true, interpreter.heap()).front();
     text.append(end);
     return interpreter.heap().string(std::move(text), value.is_markup());
 }
@@ -154,22 +159,22 @@ Value format_filter(Interpreter& interpreter, const Value& value, const Argument
 Value escape(Interpreter& interpreter, const Value& value, const Arguments&) {
     if (value.is_markup())
         return value;
-    return interpreter.heap().string(escape_html(print(value)), true);
+    return interpreter.heap().string(escape_html(print(value, interpreter.heap())), true);
 }
 
 Value force_escape(Interpreter& interpreter, const Value& value, const Arguments&) {
-    return interpreter.heap().string(escape_html(print(value)), true);
+    return interpreter.heap().string(escape_html(print(value, interpreter.heap())), true);
 }
 
 Value safe(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
     const Bound bound("safe", arguments, {});
-    return interpreter.heap().string(print(value), true);
+    return interpreter.heap().string(print(value, interpreter.heap()), true);
 }
 
 /// Without comments and tags, and with one space for each run of whitespace.
 Value strip_tags(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
     const Bound bound("striptags", arguments, {});
-    const Text text = print(value);
+    const Text text = print(value, interpreter.heap());
     Text plain;
     for (size_t at = 0; at < text.size();) {
         const bool comment = text.bytes().compare(at, 4, "<!--") == 0;
@@ -183,7 +188,7 @@ Value strip_tags(Interpreter& interpreter, const Value& value, const Arguments& 
         }
     }
     Text joined;
-    for (const Text& word : split_space(plain, -1, false)) {
+    for (const Text& word : split_space(plain, -1, false, interpreter.heap())) {
         if (!joined.empty())
             joined.append(" ", false);
         joined.append(word);
@@ -214,7 +219,7 @@ Value url_encode(Interpreter& interpreter, const Value& value, const Arguments& 
     const Bound bound("urlencode", arguments, {});
     Text out;
     if (value.is_string() || !is_iterable(value)) {
-        percent_encode(print(value), true, out);
+        percent_encode(print(value, interpreter.heap()), true, out);
         return interpreter.heap().string(std::move(out));
     }
     std::vector<std::pair<Value, Value>> pairs;
@@ -232,9 +237,9 @@ Value url_encode(Interpreter& interpreter, const Value& value, const Arguments& 
         if (!out.empty())
             out.append("&", false);
         Text encoded;
-        percent_encode(print(key), false, encoded);
+        percent_encode(print(key, interpreter.heap()), false, encoded);
         encoded.append("=", false);
-        percent_encode(print(item), false, encoded);
+        percent_encode(print(item, interpreter.heap()), false, encoded);
         out.append(replace(encoded, "%20", Text("+", false), -1, interpreter.heap()));
     }
     return interpreter.heap().string(std::move(out));

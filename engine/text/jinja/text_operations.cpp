@@ -17,13 +17,22 @@ size_t previous(const std::string& bytes, size_t end) {
     return end;
 }
 
+/// A list of parts can take more memory than the text: each has its own.
+void put(std::vector<Text>& parts, Text part, Heap& heap) {
+    heap.charge_steps(1);
+    heap.check_memory(parts.size() * (sizeof(Text) + sizeof(Value) + 64));
+    parts.push_back(std::move(part));
+}
+
 bool is_line_end(char32_t c) {
     return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
 }
 
 } // namespace
 
-Text strip(const Text& text, const Text* characters, bool left, bool right) {
+Text strip(const Text& text, const Text* characters, bool left, bool right, Heap& heap) {
+    if (characters)
+        heap.charge_search(text.size(), characters->size());
     const std::string& bytes = text.bytes();
     const auto is_stripped = [&](size_t begin, size_t end) {
         size_t at = begin;
@@ -49,7 +58,7 @@ Text strip(const Text& text, const Text* characters, bool left, bool right) {
     return text.substr(begin, end - begin);
 }
 
-std::vector<Text> split_space(const Text& text, Integer limit, bool from_right) {
+std::vector<Text> split_space(const Text& text, Integer limit, bool from_right, Heap& heap) {
     const std::string& bytes = text.bytes();
     std::vector<Text> parts;
     const auto space_at = [&](size_t at) { return is_space(next_code_point(bytes, at)); };
@@ -61,13 +70,13 @@ std::vector<Text> split_space(const Text& text, Integer limit, bool from_right) 
         };
         for (skip_space(); at < bytes.size(); skip_space()) {
             if (limit >= 0 && Integer(parts.size()) == limit) {
-                parts.push_back(text.substr(at));
+                put(parts, text.substr(at), heap);
                 break;
             }
             const size_t begin = at;
             while (at < bytes.size() && !space_at(at))
                 next_code_point(bytes, at);
-            parts.push_back(text.substr(begin, at - begin));
+            put(parts, text.substr(begin, at - begin), heap);
         }
         return parts;
     }
@@ -78,20 +87,21 @@ std::vector<Text> split_space(const Text& text, Integer limit, bool from_right) 
     };
     for (skip_space(); end > 0; skip_space()) {
         if (limit >= 0 && Integer(parts.size()) == limit) {
-            parts.push_back(text.substr(0, end));
+            put(parts, text.substr(0, end), heap);
             break;
         }
         size_t begin = end;
         while (begin > 0 && !space_at(previous(bytes, begin)))
             begin = previous(bytes, begin);
-        parts.push_back(text.substr(begin, end - begin));
+        put(parts, text.substr(begin, end - begin), heap);
         end = begin;
     }
     std::reverse(parts.begin(), parts.end());
     return parts;
 }
 
-std::vector<Text> split(const Text& text, std::string_view separator, Integer limit, bool from_right) {
+std::vector<Text> split(const Text& text, std::string_view separator, Integer limit, bool from_right,
+                        Heap& heap) {
     const std::string& bytes = text.bytes();
     std::vector<Text> parts;
     if (!from_right) {
@@ -100,10 +110,10 @@ std::vector<Text> split(const Text& text, std::string_view separator, Integer li
             const size_t at = bytes.find(separator, begin);
             if (at == std::string::npos)
                 break;
-            parts.push_back(text.substr(begin, at - begin));
+            put(parts, text.substr(begin, at - begin), heap);
             begin = at + separator.size();
         }
-        parts.push_back(text.substr(begin));
+        put(parts, text.substr(begin), heap);
         return parts;
     }
     size_t end = bytes.size();
@@ -111,15 +121,15 @@ std::vector<Text> split(const Text& text, std::string_view separator, Integer li
         const size_t at = bytes.rfind(separator, end - separator.size());
         if (at == std::string::npos)
             break;
-        parts.push_back(text.substr(at + separator.size(), end - at - separator.size()));
+        put(parts, text.substr(at + separator.size(), end - at - separator.size()), heap);
         end = at;
     }
-    parts.push_back(text.substr(0, end));
+    put(parts, text.substr(0, end), heap);
     std::reverse(parts.begin(), parts.end());
     return parts;
 }
 
-std::vector<Text> split_lines(const Text& text, bool keep_ends) {
+std::vector<Text> split_lines(const Text& text, bool keep_ends, Heap& heap) {
     const std::string& bytes = text.bytes();
     std::vector<Text> lines;
     size_t begin = 0;
@@ -130,17 +140,17 @@ std::vector<Text> split_lines(const Text& text, bool keep_ends) {
             continue;
         if (c == '\r' && at < bytes.size() && bytes[at] == '\n')
             ++at;
-        lines.push_back(text.substr(begin, (keep_ends ? at : end) - begin));
+        put(lines, text.substr(begin, (keep_ends ? at : end) - begin), heap);
         begin = at;
     }
     if (begin < bytes.size())
-        lines.push_back(text.substr(begin));
+        put(lines, text.substr(begin), heap);
     return lines;
 }
 
 Text replace(const Text& text, std::string_view old, const Text& replacement, Integer limit, Heap& heap) {
     const std::string& bytes = text.bytes();
-    heap.charge_steps(1 + text.size() / 16);
+    heap.charge_search(text.size(), old.size());
     Text result;
     Integer done = 0;
     const auto may_replace = [&] { return limit < 0 || done < limit; };

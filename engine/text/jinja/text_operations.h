@@ -6,14 +6,15 @@
 namespace orrery::jinja {
 
 /// Without the characters of `characters` (nullptr: whitespace) at the ends.
-Text strip(const Text& text, const Text* characters, bool left, bool right);
+Text strip(const Text& text, const Text* characters, bool left, bool right, Heap& heap);
 
 /// Between runs of whitespace; at most `limit` cuts (negative: all), counted from the right end if so asked.
-std::vector<Text> split_space(const Text& text, Integer limit, bool from_right);
+std::vector<Text> split_space(const Text& text, Integer limit, bool from_right, Heap& heap);
 /// Between occurrences of `separator`, which must not be empty.
-std::vector<Text> split(const Text& text, std::string_view separator, Integer limit, bool from_right);
+std::vector<Text> split(const Text& text, std::string_view separator, Integer limit, bool from_right,
+                        Heap& heap);
 /// Lines; the characters that end lines are those of str.splitlines.
-std::vector<Text> split_lines(const Text& text, bool keep_ends);
+std::vector<Text> split_lines(const Text& text, bool keep_ends, Heap& heap);
 
 /// `replacement` in place of the first `limit` occurrences of `old` (negative: all).
 Text replace(const Text& text, std::string_view old, const Text& replacement, Integer limit, Heap& heap);

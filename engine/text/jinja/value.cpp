@@ -8,6 +8,27 @@
 
 namespace orrery::jinja {
 
+namespace {
+
+/// Far above every limit, and far below where adding two would overflow.
+constexpr uint64_t max_weight = uint64_t{1} << 40;
+
+uint64_t sum(uint64_t a, uint64_t b) {
+    return std::min(a + b, max_weight);
+}
+
+/// Keys are hashed at each look-up; nobody needs larger ones.
+constexpr uint64_t max_key_weight = 1 << 20;
+
+} // namespace
+
+Sequence::Sequence(Kind kind, std::vector<Value> items) : kind_(kind), items_(std::move(items)) {
+    for (const Value& item : items_) {
+        depth_ = std::max(depth_, depth_of(item) + 1);
+        weight_ = sum(weight_, weight_of(item));
+    }
+}
+
 const char* Sequence::python_name() const {
     switch (kind_) {
     case Kind::list:
@@ -53,6 +74,7 @@ std::optional<size_t> Dict::position(const Value& key, size_t hash) const {
 void Dict::set(Value key, Value value) {
     const size_t hash = hash_of(key);
     depth_ = std::max({depth_, depth_of(key) + 1, depth_of(value) + 1});
+    weight_ = sum(weight_, sum(weight_of(key), weight_of(value)));
     if (const auto at = position(key, hash)) {
         entries_[*at].second = std::move(value);
         return;
@@ -93,6 +115,8 @@ void Namespace::set(std::string_view name, Value value) {
 }
 
 Value Heap::string(Text text, bool markup) {
+    if (text.size() > limits_.text_bytes)
+        throw Fault("a text has more than " + std::to_string(limits_.text_bytes >> 20) + " MiB");
     const size_t bytes = 2 * text.size() + object_overhead_bytes;
     charge_steps(1 + text.size() / 64);
     check_memory(bytes);
@@ -107,13 +131,11 @@ Value Heap::string(Text text, bool markup) {
 }
 
 Value Heap::sequence(Sequence::Kind kind, std::vector<Value> items) {
-    int depth = 1;
-    for (const Value& item : items)
-        depth = std::max(depth, depth_of(item) + 1);
-    check_nesting(depth);
     charge_steps(1 + items.size());
     charge_memory(items.size() * sizeof(Value));
-    return make<Sequence>(kind, std::move(items), depth);
+    auto* made = make<Sequence>(kind, std::move(items));
+    check_nesting(made->depth());
+    return made;
 }
 
 Value Heap::generator(std::vector<Value> items, const char* function) {
@@ -136,6 +158,13 @@ void Heap::charge_steps(uint64_t steps) {
     steps_ += steps;
     if (steps_ > limits_.steps)
         throw Fault("the template does not end within " + std::to_string(limits_.steps) + " steps");
+}
+
+void Heap::charge_search(size_t text_bytes, size_t wanted_bytes) {
+    // Bytes are compared 4096 times as fast as nodes are evaluated.
+    const double comparisons = static_cast<double>(text_bytes) * static_cast<double>(wanted_bytes);
+    charge_steps(1 + text_bytes / 64 +
+                 (wanted_bytes <= text_bytes ? static_cast<uint64_t>(comparisons / 4096) : 0));
 }
 
 void Heap::check_memory(size_t bytes) const {
@@ -164,7 +193,23 @@ int depth_of(const Value& value) {
     return 0;
 }
 
+uint64_t weight_of(const Value& value) {
+    if (value.is_string())
+        return 1 + value.text().size() / 64;
+    if (const Sequence* sequence = value.sequence())
+        return sequence->weight();
+    if (const Dict* dict = value.dict())
+        return dict->weight();
+    return 1;
+}
+
+uint64_t comparison_cost(const Value& a, const Value& b) {
+    return std::min(weight_of(a), weight_of(b));
+}
+
 size_t hash_of(const Value& value) {
+    if (weight_of(value) > max_key_weight)
+        throw Fault("the key of a dictionary is too large");
     if (value.is_string())
         return std::hash<std::string_view>{}(value.bytes());
     if (value.is_number()) {

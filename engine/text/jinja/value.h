@@ -111,12 +111,12 @@ class Sequence : public HeapItem {
 public:
     enum class Kind { list, tuple, range, generator, keys, values, items };
 
-    Sequence(Kind kind, std::vector<Value> items, int depth)
-        : kind_(kind), items_(std::move(items)), depth_(depth) {}
+    Sequence(Kind kind, std::vector<Value> items);
 
     Kind kind() const { return kind_; }
     const std::vector<Value>& items() const { return items_; }
-    int depth() const { return depth_; } ///< levels of containers below and including this one
+    int depth() const { return depth_; }        ///< levels of containers below and including this one
+    uint64_t weight() const { return weight_; } ///< steps that a walk over all of it takes
     const char* python_name() const;
     bool has_length() const { return kind_ != Kind::generator; }
     bool has_index() const { return kind_ == Kind::list || kind_ == Kind::tuple || kind_ == Kind::range; }
@@ -132,7 +132,8 @@ public:
 private:
     Kind kind_;
     std::vector<Value> items_;
-    int depth_;
+    int depth_ = 1;
+    uint64_t weight_ = 1;
     size_t consumed_ = 0;
 };
 
@@ -147,7 +148,7 @@ public:
     const std::vector<std::pair<Value, Value>>& entries() const { return entries_; }
     size_t size() const { return entries_.size(); }
     int depth() const { return depth_; }
-    void set_depth(int depth) { depth_ = depth; }
+    uint64_t weight() const { return weight_; }
 
 private:
     std::optional<size_t> position(const Value& key, size_t hash) const;
@@ -155,6 +156,7 @@ private:
     std::vector<std::pair<Value, Value>> entries_;
     std::unordered_multimap<size_t, size_t> index_; ///< hash of a key → its position
     int depth_ = 1;
+    uint64_t weight_ = 1;
 };
 
 /// Everything else: namespaces, functions, macros, loops.
@@ -181,10 +183,11 @@ private:
 /// Bounds of one rendering. Hostile templates end in a Fault; real ones use a small part of this.
 struct Limits {
     uint64_t steps = 20'000'000;             ///< evaluated nodes, visited items and 64-byte pieces of text
-    size_t memory_bytes = size_t{512} << 20; ///< of all texts and containers alive
+    size_t memory_bytes = size_t{256} << 20; ///< of all texts and containers alive
     size_t output_bytes = size_t{64} << 20;  ///< of the rendered text
+    size_t text_bytes = size_t{64} << 20;    ///< of one text
     int nesting = 128;                       ///< levels of lists and dictionaries in each other
-    int recursion = 1500;                    ///< nested evaluations: expressions, statements and macros
+    int recursion = 1000;                    ///< nested evaluations: expressions, statements and macros
 };
 
 /// Owns the objects of one rendering and counts what it costs.
@@ -222,6 +225,8 @@ public:
 
     /// Counts work. Throws Fault when the template has used up its share.
     void charge_steps(uint64_t steps);
+    /// Counts a search for `wanted_bytes` in `text_bytes` of text, which may compare each with each.
+    void charge_search(size_t text_bytes, size_t wanted_bytes);
     /// Throws Fault unless `bytes` more would fit.
     void check_memory(size_t bytes) const;
 
@@ -241,6 +246,11 @@ private:
 
 /// Levels of containers that a value has.
 int depth_of(const Value& value);
+/// Steps that a walk over the whole value takes; what a value holds several times counts several times, so
+/// that a small template cannot build a value that takes for ever to print or to compare.
+uint64_t weight_of(const Value& value);
+/// Steps that comparing two values takes at most.
+uint64_t comparison_cost(const Value& a, const Value& b);
 /// Equal keys have equal hashes. Throws Fault where Python would find the value unhashable.
 size_t hash_of(const Value& value);
 
