@@ -127,7 +127,10 @@ double SamplingParameter::get(const SamplingParams& params) const {
 void SamplingParameter::set(SamplingParams& params, double value) const {
     const bool whole = std::holds_alternative<int SamplingParams::*>(field);
     const double limit = whole ? std::min(high, double(std::numeric_limits<int>::max())) : high;
-    if (!(value >= low && value <= limit)) {
+    // A float at its limit, as get() gives it back, lies a rounding off the limit in double: 0.01f is less.
+    const double least = whole ? low : std::min(low, double(float(low)));
+    const double most = whole ? limit : std::max(limit, double(float(limit)));
+    if (!(value >= least && value <= most)) {
         const std::string range =
             std::isinf(high) ? "at least " + number(low) : "between " + number(low) + " and " + number(high);
         throw Error(std::string(name) + " is " + number(value) + ": it must be " + range + ".");

@@ -49,6 +49,17 @@ private slots:
         }
     }
 
+    /// A parameter at either of its limits is valid, and stays so when it is read back and checked again.
+    void limitsAreInside() {
+        for (const SamplingParameter& parameter : sampling_parameters())
+            for (const double limit : {parameter.low, std::min(parameter.high, 1000.0)}) {
+                SamplingParams params;
+                parameter.set(params, limit);
+                validate(params);
+                parameter.set(params, parameter.get(params));
+            }
+    }
+
     void fractionsOfWholeNumbersAreRefused() {
         QVERIFY(!refusal(Json{{"top_k", 1.5}}).empty());
         QVERIFY(!refusal(Json{{"max_tokens", 1.5}}).empty());
