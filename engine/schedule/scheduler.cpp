@@ -32,6 +32,8 @@ const StepPlan& Scheduler::plan() {
     budget_ = limits_.max_step_tokens;
     out_of_blocks_ = false;
 
+    // Who was passed over, the longest first; answers, which need one token each; prompts, which take what is
+    // left in as large pieces as they can get.
     for (int steps = longest_wait_; steps > 0; --steps)
         serve([steps](const Sequence& s) { return s.passed_over == steps; });
     serve([](const Sequence& s) { return s.deficit() == 1; });
@@ -42,6 +44,12 @@ const StepPlan& Scheduler::plan() {
     if (plan_.preemptions.empty() && !out_of_blocks_)
         admit_waiting();
 
+    close_plan();
+    return plan_;
+}
+
+/// Nothing is added any more: remembers who went without, and lets go of what was held for the plan alone.
+void Scheduler::close_plan() {
     longest_wait_ = 0;
     for (Sequence* sequence : running_) {
         sequence->passed_over = sequence->planned || budget_ > 0 ? 0 : sequence->passed_over + 1;
@@ -56,7 +64,6 @@ const StepPlan& Scheduler::plan() {
     }
     for (const StepPlan::Part& part : plan_.parts)
         plan_.tokens += part.tokens;
-    return plan_;
 }
 
 /// How many tokens the sequence gets, as far as the budget goes.

@@ -79,6 +79,7 @@ private:
         bool operator()(const Sequence* a, const Sequence* b) const;
     };
 
+    void close_plan();
     int chunk(const Sequence& sequence) const;
     template <typename Choice>
     void serve(Choice choice);
