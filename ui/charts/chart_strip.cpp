@@ -43,6 +43,8 @@ ChartSpec kvBlocksSpec() {
     spec.unit = ChartStrip::tr("blocks");
     spec.emptyText =
         ChartStrip::tr("The blocks of the key/value cache after each step: held, cached and free.");
+    // The free blocks are hidden at first: a pool holds many chats, and one of them would be a hair's
+    // breadth.
     spec.bands = {
         {ChartStrip::tr("Held"), ChartStrip::tr("In use by a sequence."), Meaning::Decode, 1.0,
          [](const StepSample& s) { return double(s.held); }},
@@ -50,7 +52,7 @@ ChartSpec kvBlocksSpec() {
          ChartStrip::tr("Nobody's, but kept: a prompt that begins alike starts from here."), Meaning::Reused,
          1.0, [](const StepSample& s) { return double(s.cached); }},
         {ChartStrip::tr("Free"), ChartStrip::tr("Without content."), Meaning::Free, 1.0,
-         [](const StepSample& s) { return double(s.free); }},
+         [](const StepSample& s) { return double(s.free); }, false},
     };
     return spec;
 }

@@ -75,7 +75,7 @@ StepChart::StepChart(ChartSpec spec, const StepHistory* history, QWidget* parent
     : QWidget(parent),
       spec_(std::move(spec)),
       history_(history),
-      visible_(spec_.bands.size(), true),
+
       title_(new QLabel(spec_.title)),
       reading_(new QLabel),
       empty_(new QLabel(spec_.emptyText)),
@@ -87,6 +87,8 @@ StepChart::StepChart(ChartSpec spec, const StepHistory* history, QWidget* parent
       yAxis_(new QValueAxis(chart_)),
       peaks_(new QLineSeries(chart_)) {
     setObjectName(spec_.id);
+    for (const ChartBand& band : spec_.bands)
+        visible_.push_back(band.shown);
     setAccessibleName(spec_.title);
     setAccessibleDescription(tr("Arrow keys read the columns, T shows the table, Space holds the picture."));
     setFocusPolicy(Qt::StrongFocus);
@@ -124,6 +126,7 @@ StepChart::StepChart(ChartSpec spec, const StepHistory* history, QWidget* parent
         chart_->addSeries(area);
         area->attachAxis(xAxis_);
         area->attachAxis(yAxis_);
+        area->setVisible(visible_[i]);
         areas_.push_back(area);
     }
     chart_->addSeries(peaks_);
@@ -182,7 +185,7 @@ void StepChart::buildLegend() {
         button->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
         button->setIconSize(QSize(10, 10));
         button->setCheckable(true);
-        button->setChecked(true);
+        button->setChecked(visible_[i]);
         button->setProperty("legend", true);
         connect(button, &QToolButton::toggled, this, [this, i](bool on) { setBandVisible(int(i), on); });
         legend_.push_back(button);

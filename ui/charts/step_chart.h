@@ -34,6 +34,7 @@ struct ChartBand {
     theme::Meaning color;
     double shade = 1.0; ///< below 1: mixed with the ground, to tell bands of one meaning apart
     StepValue value;
+    bool shown = true; ///< at first; the legend shows and hides it
 };
 
 struct ChartSpec {

@@ -50,9 +50,9 @@ std::vector<StepColumn> StepHistory::view(quint64 steps, int columns,
         return result;
     const quint64 last = samples_.back().number;
     const quint64 begin = last >= steps ? last - steps + 1 : 0;
-    // With whole columns at both ends a window of n columns touches up to n + 1: leave room for it.
+    // A window of n wide columns touches up to n + 1 of them, for they stand at multiples of their width.
     const quint64 room = quint64(std::max(1, columns - 1));
-    const quint64 width = std::max<quint64>(1, (steps + room - 1) / room);
+    const quint64 width = steps <= quint64(columns) ? 1 : (steps + room - 1) / room;
 
     const auto first =
         std::lower_bound(samples_.begin(), samples_.end(), begin,

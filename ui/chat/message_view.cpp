@@ -61,7 +61,9 @@ void MessageBody::wheelEvent(QWheelEvent* event) {
 void MessageBody::changeEvent(QEvent* event) {
     QTextBrowser::changeEvent(event);
     if (event->type() == QEvent::PaletteChange)
-        message_->setStyle(MarkdownStyle::from(palette(), QApplication::font()));
+        // The application's palette: the body's own has a transparent ground, which is neither light nor
+        // dark.
+        message_->setStyle(MarkdownStyle::from(QApplication::palette(), QApplication::font()));
 }
 
 QVariant MessageBody::loadResource(int, const QUrl&) {
