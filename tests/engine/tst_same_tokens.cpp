@@ -197,10 +197,18 @@ void TestSameTokens::preempted() {
     EngineConfig config = tiny_pool(mode);
     config.prefix_cache = prefix_cache;
     config.max_chunk = chunk;
-    Engine engine(model_, config);
-    const Answers answers = test::run_all(engine, requests_);
-    QVERIFY(preemptions(answers) > 0);
-    QSAME(alone_, answers);
+    // Whether somebody has to give way is up to the requests: others are drawn until it happens.
+    int preempted = 0;
+    for (uint64_t round = 0; preempted == 0 && round < 16; ++round) {
+        test::Random random(seed_ + 100 + round);
+        const std::vector<Request> others =
+            round == 0 ? requests_ : test::mixed_requests(random, 64, model_->config.vocab);
+        Engine engine(model_, config);
+        const Answers answers = test::run_all(engine, others);
+        preempted = preemptions(answers);
+        QSAME(round == 0 ? alone_ : run_alone(model_, others, roomy()), answers);
+    }
+    QVERIFY(preempted > 0);
 }
 
 void TestSameTokens::after_cancelled_neighbours() {
@@ -279,6 +287,10 @@ void TestSameTokens::threads_of_the_cpu() {
     QFETCH(kernels::KvType, type);
     const auto with = [&](EngineConfig config) {
         config.kv_type = type;
+        // Blocks of whole tiles throughout: the CPU multiplies int8 and int4 keys in another order where it
+        // has to decode them first, so the size of a block is part of what makes tokens equal there.
+        config.blocks = config.blocks * config.block_size / 16;
+        config.block_size = 16;
         return config;
     };
     Answers first;
