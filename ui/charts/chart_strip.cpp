@@ -19,19 +19,20 @@ ChartSpec stepCostSpec() {
     spec.title = ChartStrip::tr("Where did each step's time go?");
     spec.unit = QStringLiteral("ms");
     spec.emptyText = ChartStrip::tr("The time of each step of the engine, by phase.");
+    // All but the model's own arithmetic is overhead, in shades of grey.
     spec.bands = {
         {ChartStrip::tr("Forward"),
          ChartStrip::tr("The model's own arithmetic: every layer for every token of the batch."),
          Meaning::Decode, 1.0, [](const StepSample& s) { return double(s.forward_ns) * ms; }},
-        {ChartStrip::tr("Sample"), ChartStrip::tr("Choosing the next token from the logits."),
-         Meaning::Reused, 1.0, [](const StepSample& s) { return double(s.sample_ns) * ms; }},
+        {ChartStrip::tr("Sample"), ChartStrip::tr("Choosing the next token from the logits."), Meaning::Text,
+         0.7, [](const StepSample& s) { return double(s.sample_ns) * ms; }},
         {ChartStrip::tr("Schedule"),
-         ChartStrip::tr("Deciding which sequence gets how many tokens, and its blocks."), Meaning::Prefill,
-         1.0, [](const StepSample& s) { return double(s.schedule_ns) * ms; }},
+         ChartStrip::tr("Deciding which sequence gets how many tokens, and its blocks."), Meaning::FaintText,
+         0.85, [](const StepSample& s) { return double(s.schedule_ns) * ms; }},
         {ChartStrip::tr("Prepare"), ChartStrip::tr("Laying out the batch for the device."),
-         Meaning::Speculative, 1.0, [](const StepSample& s) { return double(s.prepare_ns) * ms; }},
+         Meaning::FaintText, 0.6, [](const StepSample& s) { return double(s.prepare_ns) * ms; }},
         {ChartStrip::tr("Publish"), ChartStrip::tr("Turning tokens into text and handing it out."),
-         Meaning::Free, 1.0, [](const StepSample& s) { return double(s.publish_ns) * ms; }},
+         Meaning::FaintText, 0.4, [](const StepSample& s) { return double(s.publish_ns) * ms; }},
     };
     return spec;
 }

@@ -36,12 +36,13 @@ namespace {
 /// What a picture can span, steps.
 constexpr std::array<quint64, 6> spans = {60, 240, 1'000, 4'000, 16'000, StepHistory::capacity};
 
-/// The smallest of 1, 2, 2.5 and 5 times a power of ten that is not below `value`.
+/// The smallest of 1, 2, 4, 6 and 8 times a power of ten that is not below `value`: half of it is a plain
+/// number, too.
 double niceCeiling(double value) {
     if (!(value > 0))
         return 1;
     const double power = std::pow(10.0, std::floor(std::log10(value)));
-    for (const double step : {1.0, 2.0, 2.5, 5.0})
+    for (const double step : {1.0, 2.0, 4.0, 6.0, 8.0})
         if (value <= step * power * (1 + 1e-9))
             return step * power;
     return 10 * power;

@@ -107,15 +107,18 @@ MessageView::MessageView(const ChatMessageEntry& message, QWidget* parent)
         button->setAutoRaise(true);
     }
 
+    auto* head = new QHBoxLayout;
+    head->setSpacing(theme::space1);
+    head->addWidget(who_, 1);
+    head->addWidget(copy_);
     auto* foot = new QHBoxLayout;
     foot->setSpacing(theme::space1);
     foot->addWidget(status_, 1);
-    foot->addWidget(copy_);
     foot->addWidget(regenerate_);
     auto* column = new QVBoxLayout(this);
     column->setContentsMargins(0, 0, 0, 0);
     column->setSpacing(theme::space1);
-    column->addWidget(who_);
+    column->addLayout(head);
     column->addWidget(body_);
     column->addWidget(error_);
     column->addWidget(prefill_);
@@ -131,6 +134,8 @@ MessageView::MessageView(const ChatMessageEntry& message, QWidget* parent)
     message_.text.clear();
     regenerate_->hide();
     prefill_->hide();
+    if (!message_.isAnswer())
+        status_->hide();
     applyColors();
     setMessage(message);
 }
@@ -175,7 +180,6 @@ void MessageView::setPrefill(int computed, int total) {
     prefill_->setValue(computed);
     status_->setText(
         tr("Reading the prompt: %1 of %2 tokens").arg(format::count(computed), format::count(total)));
-    status_->show();
 }
 
 void MessageView::setCanRegenerate(bool can) {
