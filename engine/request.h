@@ -43,18 +43,18 @@ struct SamplingParams {
     float xtc_threshold = 0.1f;   ///< what counts as a top choice
     float dry_multiplier = 0.0f;  ///< penalty on continuing a repeated sequence; 0: off
     float dry_base = 1.75f;
-    int dry_allowed_length = 2;                     ///< repeats up to this length are free
-    int dry_range = -1;                             ///< tokens looked back at; -1: all, 0: off
-    std::vector<std::vector<TokenId>> dry_breakers; ///< token sequences that end a repeat
-    float repetition_penalty = 1.0f;                ///< over prompt and answer (Keskar et al. 2019); 1: off
-    float frequency_penalty = 0.0f;                 ///< over the answer, per occurrence; 0: off
-    float presence_penalty = 0.0f;                  ///< over the answer, once; 0: off
-    int penalty_range = 64;    ///< tokens that the repetition penalty looks back at; -1: all, 0: off
+    int dry_allowed_length = 2;                          ///< repeats up to this length are free
+    int dry_range = -1;                                  ///< tokens looked back at; -1: all, 0: off
+    std::vector<std::vector<TokenId>> dry_breakers = {}; ///< token sequences that end a repeat
+    float repetition_penalty = 1.0f; ///< over prompt and answer (Keskar et al. 2019); 1: off
+    float frequency_penalty = 0.0f;  ///< over the answer, per occurrence; 0: off
+    float presence_penalty = 0.0f;   ///< over the answer, once; 0: off
+    int penalty_range = 64;          ///< tokens that the repetition penalty looks back at; -1: all, 0: off
     int mirostat = 0;          ///< 0: off; 2: Mirostat 2 in place of the truncating stages (Basu et al. 2021)
     float mirostat_tau = 5.0f; ///< target surprise, bits
     float mirostat_eta = 0.1f; ///< learning rate
-    std::vector<std::pair<TokenId, float>> logit_bias; ///< added to the logit before everything else
-    std::optional<uint64_t> seed;                      ///< none: a fresh one, which TokenDelta reports
+    std::vector<std::pair<TokenId, float>> logit_bias = {}; ///< added to the logit before everything else
+    std::optional<uint64_t> seed = {};                      ///< none: a fresh one, which TokenDelta reports
     std::vector<SamplerStage> order = default_sampler_order();
     int logprobs =
         -1; ///< how many of the likeliest tokens to report with each token; -1: no log-probabilities

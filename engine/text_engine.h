@@ -1,0 +1,52 @@
+// The engine in a minute: texts in, texts out.
+//
+//     std::cout << simple_generate(load_model("model.gguf"), "Once upon a time");
+//
+// and, for many at once, add_request() and step() until nothing is left. Everything else is Engine's.
+#pragma once
+
+#include "engine/engine.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+/// An answer as far as it has come.
+struct TextOutput {
+    RequestId request = 0;
+    std::string text; ///< all of it so far
+    std::vector<TokenId> tokens;
+    FinishReason finish = FinishReason::none;
+};
+
+class TextEngine {
+public:
+    /// Throws Error where the configuration makes no sense, OutOfMemory where the cache does not fit.
+    explicit TextEngine(std::shared_ptr<Model> model, const EngineConfig& config = {});
+
+    /// Continues `prompt` as plain text, names of special tokens in it being these tokens (a chat is rendered
+    /// by the model's own template first, see Model::encode_chat).
+    RequestId add_request(const std::string& prompt, const SamplingParams& params = {}, int max_tokens = 128);
+
+    bool has_unfinished_requests() const { return !engine_.idle(); }
+
+    /// One step of the engine: the answers that it brought further. Throws Error for a request that was
+    /// refused or failed, with the reason; the others go on.
+    std::vector<TextOutput> step();
+
+private:
+    std::shared_ptr<Model> model_;
+    Engine engine_;
+    RequestId last_ = 0;
+    std::map<RequestId, TextOutput> outputs_;
+    std::vector<TokenDelta> deltas_;
+};
+
+/// The continuation of one prompt.
+std::string simple_generate(std::shared_ptr<Model> model, const std::string& prompt,
+                            const SamplingParams& params = {}, int max_tokens = 128);
+
+} // namespace orrery
