@@ -4,7 +4,7 @@
 build_packages=(
     build-essential ccache cmake ninja-build pkg-config
     libspdlog-dev nlohmann-json3-dev libcli11-dev libpcre2-dev
-    qt6-base-dev qt6-charts-dev libqt6opengl6-dev libqt6svg6-dev libmd4c-dev
+    qt6-base-dev qt6-charts-dev libqt6opengl6-dev qt6-svg-dev libmd4c-dev
     qt6-tools-dev qt6-tools-dev-tools qt6-l10n-tools
     python3 python3-pip ca-certificates
 )
@@ -49,10 +49,7 @@ build() {
         say "Configuring ($preset)"
         cmake --preset "$preset" >/dev/null
     fi
-    if [[ $(ninja -C "build/$preset" -n "$@") != *'no work to do'* ]]; then
-        say "Building ($preset)"
-        ninja -C "build/$preset" "$@" >&2
-    fi
+    ninja -C "build/$preset" "$@" | sed -u '/Entering directory/d; /no work to do/d' >&2
 }
 
 # fetch_default_model: puts the default model into the user's data folder, once, and verifies its checksum.
