@@ -49,7 +49,7 @@ build() {
         say "Configuring ($preset)"
         cmake --preset "$preset" >/dev/null
     fi
-    ninja -C "build/$preset" "$@" | sed -u '/Entering directory/d; /no work to do/d' >&2
+    ninja -C "build/$preset" "$@" | sed -u '/Entering directory/d; /no work to do/d; /globbed directories/d' >&2
 }
 
 # fetch_default_model: puts the default model into the user's data folder, once, and verifies its checksum.

@@ -1,4 +1,5 @@
-// What rounded activations cost on whole models: not more than they cost llama.cpp, which rounds them to 8 bits.
+// What rounded activations cost on whole models: not more than they cost llama.cpp, which rounds them to 8
+// bits.
 #include "engine/model/decoder.h"
 #include "engine/model/gguf.h"
 #include "kernels/cpu/cpu_backend.h"
