@@ -228,6 +228,7 @@ int main(int argc, char** argv) {
                    2;
     }
     std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+    std::fflush(stdout);
     Totals totals;
     const auto model = test::load_tiny(backend, threads);
     constexpr int operations_of_a_life = 1000;
