@@ -53,9 +53,9 @@ int main(int argc, char** argv) {
         options.backend = orrery::kernels::backend_kind(parser.value(backend).toStdString());
         bool isNumber = false;
         options.threads = parser.value(threads).toInt(&isNumber);
-        if (!isNumber || options.threads < 0)
+        if (!isNumber || options.threads < 0 || options.threads > 1024)
             throw orrery::Error("--threads is '" + parser.value(threads).toStdString() +
-                                "': it must be a whole number, 0 for one per core.");
+                                "': it must be a whole number up to 1024, 0 for one per core.");
     } catch (const orrery::Error& error) {
         fprintf(stderr, "%s\n", error.what());
         return 2;

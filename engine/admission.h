@@ -8,7 +8,6 @@
 namespace orrery {
 
 /// Answers to one prompt at the most.
-constexpr int max_samples = 256;
 
 struct Verdict {
     FinishReason reason = FinishReason::none; ///< none: it may come in

@@ -78,6 +78,9 @@ enum class FinishReason : uint8_t {
 /// The word for a reason in reports and JSON, such as "stop_token".
 const char* finish_reason_name(FinishReason reason);
 
+/// Request::samples is at most this.
+inline constexpr int max_samples = 256;
+
 struct Request {
     std::vector<TokenId> prompt;
     SamplingParams sampling;

@@ -69,7 +69,8 @@ std::string number(double value) {
 }
 
 [[noreturn]] void refuse(const std::string& name, const Json& value, const char* wanted) {
-    std::string shown = value.dump();
+    // A list is named and not shown: it may be endless, or nested deeper than a stack.
+    std::string shown = value.is_array() ? "a list" : value.is_object() ? "an object" : value.dump();
     if (shown.size() > 60)
         shown = shown.substr(0, 57) + "...";
     throw Error("'" + name + "' is " + shown + ": it must be " + wanted + ".");
@@ -181,10 +182,9 @@ void set_from_json(SamplingParams& params, const Json& object) {
             refuse(parameter.name, *found, "a number");
     }
     if (const auto seed = object.find("seed"); seed != object.end() && !seed->is_null()) {
-        if (!seed->is_number_integer())
-            refuse("seed", *seed, "a whole number");
-        params.seed =
-            seed->is_number_unsigned() ? seed->get<uint64_t>() : static_cast<uint64_t>(seed->get<int64_t>());
+        if (!seed->is_number_integer() || (!seed->is_number_unsigned() && seed->get<int64_t>() < 0))
+            refuse("seed", *seed, "a whole number from 0 to 18446744073709551615");
+        params.seed = seed->get<uint64_t>();
     }
     if (const auto bias = object.find("logit_bias"); bias != object.end() && !bias->is_null())
         set_logit_bias(params, *bias);
@@ -211,7 +211,7 @@ Request request_from_json(const Json& object, std::vector<std::string>* unknown)
         } else if (key == "min_tokens") {
             request.min_tokens = static_cast<int>(whole_number(key, value, 0, int_max));
         } else if (key == "n") {
-            request.samples = static_cast<int>(whole_number(key, value, 1, 1024));
+            request.samples = static_cast<int>(whole_number(key, value, 1, max_samples));
         } else if (key == "priority") {
             request.priority = static_cast<int>(whole_number(key, value, -int_max, int_max));
         } else if (key == "cache_salt") {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 
 namespace orrery::cli {
 
@@ -28,10 +27,7 @@ kernels::TensorType tensor_type(const std::string& name) {
 /// Decodes a file of raw blocks to a file of little-endian float32 values.
 int dequantize(const std::vector<std::string>& arguments) {
     const kernels::TensorType type = tensor_type(arguments[0]);
-    std::ifstream in(arguments[1], std::ios::binary);
-    if (!in)
-        throw Error("The file '" + arguments[1] + "' cannot be opened.");
-    const std::string blocks{std::istreambuf_iterator<char>(in), {}};
+    const std::string blocks = read_file(arguments[1]);
     const kernels::TensorTypeInfo& layout = kernels::info(type);
     if (blocks.size() % layout.block_bytes != 0)
         throw Error("'" + arguments[1] + "' has " + std::to_string(blocks.size()) +

@@ -42,7 +42,10 @@ int main(int argc, char** argv) {
         spdlog::set_level(spdlog::level::debug);
 
     try {
-        return run();
+        const int status = run();
+        if (std::cout.flush())
+            return status;
+        std::cerr << "orrery-cli: The output cannot be written.\n";
     } catch (const orrery::Error& error) {
         std::cerr << "orrery-cli: " << error.what() << '\n';
     } catch (const std::bad_alloc&) {

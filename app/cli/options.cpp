@@ -4,7 +4,10 @@
 #include "engine/sampling_parameters.h"
 #include "kernels/error.h"
 
+#include <cstdio>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 
 namespace orrery::cli {
 
@@ -90,6 +93,15 @@ void add_sampling_options(CLI::App& verb, SamplingParams& params) {
     verb.add_option_function<uint64_t>(
             "--seed", [&params](uint64_t seed) { params.seed = seed; },
             "The same seed gives the same answer; default: a fresh one")
+        ->check(CLI::Validator(
+            [](const std::string& text) {
+                const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
+                // 2^64 − 1 has twenty digits, and texts of one length are ordered as their numbers.
+                const bool fits = text.size() < 20 || (text.size() == 20 && text <= "18446744073709551615");
+                return digits && fits ? std::string()
+                                      : "'" + text + "' is no whole number from 0 to 18446744073709551615";
+            },
+            "", "seed"))
         ->group("Sampling");
 }
 
@@ -128,15 +140,29 @@ void for_each_input_line(const std::function<void(const std::string& line, int n
         if (line.find_first_not_of(" \t\r") != std::string::npos)
             use(line, number);
     }
+    if (std::ferror(stdin))
+        throw Error("Standard input cannot be read.");
+}
+
+std::string read_file(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    if (fs::is_directory(path) || !in)
+        throw Error("'" + path.string() + "' is no file that can be read.");
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+Json parse_json(const std::string& text, const std::string& what) {
+    try {
+        return Json::parse(text);
+    } catch (const nlohmann::json::parse_error& error) {
+        throw Error(what + " is not JSON: it breaks at byte " + std::to_string(error.byte) + ".");
+    } catch (const nlohmann::json::exception&) {
+        throw Error(what + " holds a number that is too large.");
+    }
 }
 
 nlohmann::json parse_line(const std::string& line, int number) {
-    try {
-        return nlohmann::json::parse(line);
-    } catch (const nlohmann::json::parse_error& error) {
-        throw Error("Line " + std::to_string(number) + " of the input is not JSON: it breaks at byte " +
-                    std::to_string(error.byte) + ".");
-    }
+    return parse_json(line, "Line " + std::to_string(number) + " of the input");
 }
 
 void print_line(const Json& value) {

@@ -44,9 +44,13 @@ EngineConfig engine_config(const Options& options);
 /// An engine over the model with these settings.
 std::unique_ptr<Engine> make_engine(std::shared_ptr<Model> model, const Options& options);
 
+/// All bytes of a file; throws Error where it cannot be read.
+std::string read_file(const std::filesystem::path& path);
+/// JSON from a text; throws Error, beginning with `what`, where it is broken or a number is too large.
+Json parse_json(const std::string& text, const std::string& what);
 /// Calls `use` with every line of standard input that is not empty, and its number from 1.
 void for_each_input_line(const std::function<void(const std::string& line, int number)>& use);
-/// A line of JSON; throws Error with the line's number and the place where it is broken.
+/// A line of JSON; throws Error with the line's number.
 nlohmann::json parse_line(const std::string& line, int number);
 /// A JSON value on a line of its own on standard output. Text that is not UTF-8 is written with U+FFFD.
 void print_line(const Json& value);

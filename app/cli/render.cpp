@@ -3,7 +3,6 @@
 #include "engine/model/gguf.h"
 #include "kernels/error.h"
 
-#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -14,21 +13,13 @@ namespace {
 std::string template_source(const Options& options, const std::filesystem::path& file) {
     if (file.empty())
         return GgufFile::open(model_path(options))->get_string("tokenizer.chat_template");
-    std::ifstream in(file, std::ios::binary);
-    if (!in)
-        throw Error("The template file '" + file.string() + "' cannot be opened.");
-    return {std::istreambuf_iterator<char>(in), {}};
+    return read_file(file);
 }
 
 int render(const Options& options, const std::filesystem::path& file) {
     const ChatTemplate chat_template(template_source(options, file));
-    Json context;
-    try {
-        context = Json::parse(std::cin);
-    } catch (const nlohmann::json::parse_error& error) {
-        throw Error("The context on standard input is not JSON: it breaks at byte " +
-                    std::to_string(error.byte) + ".");
-    }
+    const std::string input{std::istreambuf_iterator<char>(std::cin), {}};
+    const Json context = parse_json(input, "The context on standard input");
     const std::string text = chat_template.render_text(context);
     if (options.json)
         print_line({{"text", text}});

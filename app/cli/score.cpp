@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace orrery::cli {
@@ -14,8 +15,10 @@ namespace {
 std::vector<TokenId> read_ids(const nlohmann::json& object, int number) {
     const auto ids = object.find("ids");
     const bool good =
-        ids != object.end() && ids->is_array() &&
-        std::all_of(ids->begin(), ids->end(), [](const auto& id) { return id.is_number_integer(); });
+        ids != object.end() && ids->is_array() && std::all_of(ids->begin(), ids->end(), [](const auto& id) {
+            return id.is_number_integer() && id.template get<int64_t>() >= 0 &&
+                   id.template get<int64_t>() <= std::numeric_limits<TokenId>::max();
+        });
     if (!good)
         throw Error("Line " + std::to_string(number) + " of the input: 'ids' must be an array of token ids.");
     return ids->get<std::vector<TokenId>>();

@@ -73,6 +73,10 @@ private slots:
                       QStringLiteral("x")})
                      .status,
                  2);
+        QCOMPARE(
+            run({QStringLiteral("ask"), QStringLiteral("hi"), QStringLiteral("--seed"), QStringLiteral("-1")})
+                .status,
+            2);
         QCOMPARE(run({QStringLiteral("--help")}).status, 0);
         QCOMPARE(run({QStringLiteral("--version")}).status, 0);
     }
