@@ -66,6 +66,7 @@ struct Engine::Impl {
     Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked);
 
     void add(RequestId id, Request request);
+    void enter(RequestId id, Job& job, const Request& request, const Verdict& verdict);
     const StepReport& step(std::vector<TokenDelta>& deltas);
     std::vector<float> score(const std::vector<TokenId>& ids);
     void set_budgets(int max_step_tokens, int max_sequences, int max_chunk);
@@ -156,6 +157,17 @@ void Engine::Impl::add(RequestId id, Request request) {
         refused.samples = samples;
         request = std::move(refused);
     }
+    // A job that is not complete must not stay behind: nobody would ever end it.
+    try {
+        enter(id, job, request, verdict);
+    } catch (...) {
+        jobs.erase(entry);
+        throw;
+    }
+}
+
+/// Makes the writers of a request that has been judged, and hands them to the scheduler.
+void Engine::Impl::enter(RequestId id, Job& job, const Request& request, const Verdict& verdict) {
     const uint64_t seed = request.sampling.seed.value_or(fresh_seed());
     const uint64_t arrival = ++arrivals;
     for (int i = 0; i < request.samples; ++i) {
@@ -170,7 +182,8 @@ void Engine::Impl::add(RequestId id, Request request) {
             request.max_tokens < 0
                 ? rules.capacity
                 : std::min<int64_t>(rules.capacity, int64_t(request.prompt.size()) + request.max_tokens));
-        writer.tokens = request.prompt;
+        if (verdict.reason != FinishReason::rejected) // else it would be copied for nothing
+            writer.tokens = request.prompt;
     }
     job.open = request.samples;
     if (verdict.reason != FinishReason::none) {
@@ -356,7 +369,7 @@ void Engine::Impl::publish(std::vector<TokenDelta>& deltas) {
             continue;
         }
         if (config.naive)
-            writer.computed = 0;
+            writer.computed = writer.most_computed = 0;
         if (writer.timings.first_token_ns == 0)
             writer.timings.first_token_ns = nanoseconds(now - writer.job.added);
         report.generated_tokens += 1;
@@ -463,6 +476,8 @@ std::vector<float> Engine::Impl::score(const std::vector<TokenId>& ids) {
     if (length > rules.capacity)
         throw Error("The sequence has " + std::to_string(length) + " tokens: the context holds " +
                     std::to_string(rules.capacity) + '.');
+    std::vector<float> logits;
+    logits.reserve(ids.size() * size_t(model->config.vocab));
     Sequence sequence;
     sequence.tokens = ids;
     store.record(nullptr);
@@ -472,8 +487,6 @@ std::vector<float> Engine::Impl::score(const std::vector<TokenId>& ids) {
         throw Error("The sequence needs " + std::to_string(store.blocks_for(length)) + " blocks: " +
                     std::to_string(store.pool().available()) + " are left by the requests that run.");
     }
-    std::vector<float> logits;
-    logits.reserve(ids.size() * size_t(model->config.vocab));
     const int most = std::min(config.max_step_tokens, runner.max_outputs());
     StepPlan plan;
     try {
@@ -484,6 +497,7 @@ std::vector<float> Engine::Impl::score(const std::vector<TokenId>& ids) {
             logits.insert(logits.end(), part.begin(), part.end());
         }
     } catch (...) {
+        runner.drain();
         store.release(sequence.table);
         store.record(&report);
         throw;

@@ -132,7 +132,11 @@ void EngineLoop::Impl::main() {
         if (engine->idle())
             continue;
         if (paused && !ending && allowed_steps == 0) {
-            engine->settle(deltas);
+            try {
+                engine->settle(deltas);
+            } catch (const std::exception& failure) {
+                spdlog::error("Ending requests while the engine is held failed: {}", failure.what());
+            }
             publish();
             continue;
         }

@@ -49,7 +49,8 @@ EngineConfig plan_cache(const EngineConfig& asked, const Model& model) {
 
     const size_t block_bytes =
         std::max<size_t>(model.backend->kv_block_bytes(cache_spec(config, model.config)), 1);
-    const size_t context_blocks = size_t(config.context + config.block_size - 1) / size_t(config.block_size);
+    const size_t context_blocks =
+        (size_t(config.context) + size_t(config.block_size) - 1) / size_t(config.block_size);
     const size_t available = platform::memory_info().available_bytes;
     // Slots are numbered block · block_size + offset in 32 bits.
     const size_t most_blocks = size_t(std::numeric_limits<int32_t>::max()) / size_t(config.block_size);

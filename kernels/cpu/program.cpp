@@ -16,12 +16,12 @@ void Program::Scratch::grow(size_t wanted) {
         return;
     // A little more than asked for, so that a batch that grows row by row does not move it each time.
     const size_t larger = wanted + wanted / 4;
-    memory = allocate_memory(larger);
-    if (memory == nullptr) {
-        bytes = 0;
+    // What is queued already may still run with what is there.
+    Memory fresh = allocate_memory(larger);
+    if (fresh == nullptr)
         throw OutOfMemory("Not enough memory for the scratch space of a batch: " + std::to_string(larger) +
                           " bytes are needed.");
-    }
+    memory = std::move(fresh);
     bytes = larger;
 }
 

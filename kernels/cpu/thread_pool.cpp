@@ -1,6 +1,7 @@
 #include "kernels/cpu/thread_pool.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace orrery::kernels::cpu {
@@ -23,8 +24,13 @@ ThreadPool::ThreadPool(int threads) {
     const int count = std::max(1, threads);
     for (int i = 0; i < count; ++i) // one more than there are workers
         slots_.push_back(std::make_unique<Slot>());
-    for (int i = 1; i < count; ++i)
-        workers_.emplace_back([this, i] { work(i); });
+    workers_.reserve(static_cast<size_t>(count));
+    try {
+        for (int i = 1; i < count; ++i)
+            workers_.emplace_back([this, i] { work(i); });
+    } catch (const std::system_error&) {
+        // The system gives no more threads: those that are there do all the work.
+    }
 }
 
 ThreadPool::~ThreadPool() {
