@@ -174,7 +174,10 @@ void EngineSession::loadModel(const QString& path) {
             loaded->loop = std::make_unique<EngineLoop>(std::move(engine));
             loaded->info = describe(*loaded->model, loaded->loop->config(), clock.elapsed());
             QMetaObject::invokeMethod(
-                this, [this, job, loaded] { finishLoad(job, loaded); }, Qt::QueuedConnection);
+                this,
+                // Moved on, so that a model that came too late dies on the loader thread and not with the
+                // event.
+                [this, job, loaded]() mutable { finishLoad(job, std::move(loaded)); }, Qt::QueuedConnection);
         } catch (const Cancelled&) {
             QMetaObject::invokeMethod(
                 this, [this, job, path] { failLoad(job, path, {}, true); }, Qt::QueuedConnection);
@@ -199,7 +202,8 @@ void EngineSession::cancelLoad() {
         return;
     *cancelLoad_ = true;
     // The loader thread answers when it notices; for the window the load is over now.
-    failLoad(loadJob_, loadingPath_, {}, true);
+    const QString path = loadingPath_;
+    failLoad(loadJob_, path, {}, true);
 }
 
 void EngineSession::failLoad(quint64 job, const QString& path, const QString& sentence, bool cancelled) {
@@ -338,7 +342,9 @@ void EngineSession::prepare(RequestNumber number) {
             QMetaObject::invokeMethod(
                 this,
                 [this, number, generation, sentence, prompt = std::move(prompt)]() mutable {
-                    if (sentence.isEmpty())
+                    // What an earlier model's template refused, the one in force may take: start() prepares
+                    // again.
+                    if (sentence.isEmpty() || generation != generation_)
                         start(number, generation, std::move(prompt));
                     else
                         endLater(number, FinishReason::rejected, sentence);

@@ -11,6 +11,7 @@ Workbench::Workbench(SessionOptions options) : session_(std::move(options)), cha
     theme::apply(*qApp, theme::chosen());
     language::apply(language::chosen());
     makeWindow();
+    connect(window_.get(), &MainWindow::firstFrame, this, &Workbench::firstFrame);
 }
 
 Workbench::~Workbench() = default;
@@ -20,7 +21,6 @@ void Workbench::makeWindow() {
     // Queued: the window is not replaced while it is still in the menu that asked for it.
     connect(window_.get(), &MainWindow::languageChosen, this, &Workbench::setLanguage, Qt::QueuedConnection);
     connect(window_.get(), &MainWindow::themeChosen, this, &Workbench::setTheme, Qt::QueuedConnection);
-    connect(window_.get(), &MainWindow::firstFrame, this, &Workbench::firstFrame);
 }
 
 void Workbench::show() {

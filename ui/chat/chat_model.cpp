@@ -44,7 +44,12 @@ void ChatModel::ask() {
     ChatRequest request;
     if (!settings_.systemPrompt.trimmed().isEmpty())
         request.messages.push_back({"system", settings_.systemPrompt.toStdString()});
-    for (const ChatMessageEntry& message : messages_) {
+    for (size_t i = 0; i < messages_.size(); ++i) {
+        const ChatMessageEntry& message = messages_[i];
+        // What was refused (it was too long, say) would be refused again, and every later question with it.
+        if (!message.isAnswer() && i + 1 < messages_.size() &&
+            messages_[i + 1].finish == FinishReason::rejected)
+            continue;
         // An answer that brought nothing is no turn of the conversation.
         if (message.isAnswer() && message.text.isEmpty())
             continue;

@@ -109,8 +109,8 @@ public:
         parser.leave_span = [](MD_SPANTYPE type, void*, void* self) {
             return static_cast<Pass*>(self)->leaveSpan(type);
         };
-        parser.text = [](MD_TEXTTYPE type, const MD_CHAR* text, MD_SIZE size, void* self) {
-            return static_cast<Pass*>(self)->text(type, text, size);
+        parser.text = [](MD_TEXTTYPE type, const MD_CHAR* piece, MD_SIZE size, void* self) {
+            return static_cast<Pass*>(self)->text(type, piece, size);
         };
         md_parse(text.constData(), MD_SIZE(text.size()), &parser, this);
     }
