@@ -6,7 +6,7 @@ build_packages=(
     libspdlog-dev nlohmann-json3-dev libcli11-dev libpcre2-dev
     qt6-base-dev qt6-charts-dev libqt6opengl6-dev qt6-svg-dev libmd4c-dev
     qt6-tools-dev qt6-tools-dev-tools qt6-l10n-tools
-    python3 python3-pip ca-certificates
+    python3 python3-pip ca-certificates file
 )
 # What the checks need besides.
 check_packages=(clang-format git fonts-dejavu-core)
