@@ -322,10 +322,6 @@ void StepChart::updateReading() {
     reading_->setAccessibleName(text);
 }
 
-bool StepChart::showsTable() const {
-    return table_->property("wanted").toBool();
-}
-
 void StepChart::setPaused(bool paused) {
     paused_ = paused;
     updateState();
@@ -333,7 +329,7 @@ void StepChart::setPaused(bool paused) {
 }
 
 void StepChart::setTableShown(bool shown) {
-    table_->setProperty("wanted", shown);
+    tableShown_ = shown;
     model_->setColumns(shown ? columns_ : std::vector<StepColumn>());
     updateState();
 }

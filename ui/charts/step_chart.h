@@ -62,7 +62,7 @@ public:
     qint64 takeCostNs();
 
     bool paused() const { return paused_; }
-    bool showsTable() const;
+    bool showsTable() const { return tableShown_; }
     quint64 span() const { return span_; }
     /// The columns as they are drawn, oldest first.
     const std::vector<StepColumn>& columns() const { return columns_; }
@@ -106,6 +106,7 @@ private:
     std::vector<bool> visible_;
     quint64 span_ = 240;
     bool paused_ = false;
+    bool tableShown_ = false;
     int cursor_ = -1;
     double top_ = 0; ///< of the vertical axis
     qint64 refresh_ns_ = 0;

@@ -8,8 +8,6 @@ namespace orrery::ui {
 StepSample StepSample::from(const StepReport& report) {
     StepSample sample;
     sample.number = report.number;
-    sample.start_ns = report.start_ns;
-    sample.duration_ns = report.duration_ns;
     sample.schedule_ns = report.schedule_ns;
     sample.prepare_ns = report.prepare_ns;
     sample.forward_ns = report.forward_ns;
@@ -19,12 +17,9 @@ StepSample StepSample::from(const StepReport& report) {
     sample.decode = report.decode_tokens;
     sample.speculative = report.speculative_tokens;
     sample.recomputed = report.recomputed_tokens;
-    sample.saved = report.saved_tokens;
     sample.held = report.blocks_held;
     sample.cached = report.blocks_cached;
     sample.free = report.blocks_free;
-    sample.running = report.running;
-    sample.waiting = report.waiting;
     return sample;
 }
 

@@ -18,8 +18,6 @@ namespace orrery::ui {
 /// What the pictures draw of one step.
 struct StepSample {
     quint64 number = 0;
-    qint64 start_ns = 0;
-    qint64 duration_ns = 0;
     // Nanoseconds by phase.
     qint64 schedule_ns = 0;
     qint64 prepare_ns = 0;
@@ -31,13 +29,10 @@ struct StepSample {
     int decode = 0;
     int speculative = 0;
     int recomputed = 0;
-    int saved = 0;
     // Blocks by state.
     int held = 0;
     int cached = 0;
     int free = 0;
-    int running = 0;
-    int waiting = 0;
 
     static StepSample from(const orrery::StepReport& report);
 };

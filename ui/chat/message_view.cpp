@@ -21,7 +21,6 @@ namespace orrery::ui {
 MessageBody::MessageBody(QWidget* parent) : QTextBrowser(parent), message_(new MessageDocument(this)) {
     setDocument(message_);
     setFrameShape(QFrame::NoFrame);
-    setProperty("plain", true); // no field's frame and ground: it lies on the page
     setStyleSheet(QStringLiteral("QTextBrowser { background: transparent; border: none; padding: 0; }"));
     setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
