@@ -196,31 +196,26 @@ ORRERY_INLINE int32_t four_bytes(const int8_t* p) {
     return word;
 }
 
-/// The codes of 16 rows × 32 columns, ready to be multiplied.
+/// The codes of 16 rows × 32 columns. They are unpacked line by line when they are multiplied: the registers
+/// belong to the sums.
 template <CodeClass code>
 struct Codes {
-    __m512i line[8];
+    const uint8_t* p;
+    __m512i table;
 
-    ORRERY_INLINE Codes load(const uint8_t* p, const __m512i table) {
-        Codes c;
+    ORRERY_INLINE Codes load(const uint8_t* at, const __m512i table) { return {at, table}; }
+
+    /// Line j: 4 columns of each of the 16 rows.
+    ORRERY_INLINE __m512i line(const Codes& c, int j) {
         if constexpr (is_nibble(code)) {
-            const __m512i low = _mm512_set1_epi8(15);
-            UNROLLED
-            for (int j = 0; j < 4; ++j) {
-                const __m512i both = _mm512_loadu_si512(p + j * 64);
-                c.line[j] = _mm512_and_si512(both, low);
-                c.line[j + 4] = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
-            }
-            if constexpr (code == CodeClass::nibble_table)
-                UNROLLED
-            for (__m512i& line : c.line)
-                line = _mm512_shuffle_epi8(table, line);
+            __m512i both = _mm512_loadu_si512(c.p + j % 4 * 64);
+            if (j >= 4)
+                both = _mm512_srli_epi16(both, 4);
+            const __m512i nibbles = _mm512_and_si512(both, _mm512_set1_epi8(15));
+            return code == CodeClass::nibble_table ? _mm512_shuffle_epi8(c.table, nibbles) : nibbles;
         } else {
-            UNROLLED
-            for (int j = 0; j < 8; ++j)
-                c.line[j] = _mm512_loadu_si512(p + j * 64);
+            return _mm512_loadu_si512(c.p + j * 64);
         }
-        return c;
     }
 };
 
@@ -230,26 +225,31 @@ ORRERY_INLINE Table load_table(const uint8_t* table) {
 }
 
 /// start + Σ code · q over columns 4·first … 4·(first + count) of each of R rows of activations.
+///
+/// VPDPBUSD takes 5 cycles and two of them begin in each: 10 sums have to be under way. The coarse and the
+/// fine halves are therefore summed side by side, 2·R chains.
 template <CodeClass code, int R, int first, int count>
 ORRERY_INLINE void dot(const Codes<code>& c, const ActivationBlock* x, const int32_t (&start)[R],
                        I32 (&out)[R]) {
+    __m512i coarse[R];
     UNROLLED
-    for (int r = 0; r < R; ++r)
-        out[r].v = _mm512_setzero_si512();
+    for (int r = 0; r < R; ++r) {
+        coarse[r] = _mm512_setzero_si512();
+        out[r].v = _mm512_set1_epi32(start[r]);
+    }
     UNROLLED
-    for (int j = first; j < first + count; ++j)
+    for (int j = first; j < first + count; ++j) {
+        const __m512i line = Codes<code>::line(c, j);
         UNROLLED
-    for (int r = 0; r < R; ++r)
-        out[r].v =
-            _mm512_dpbusd_epi32(out[r].v, c.line[j], _mm512_set1_epi32(four_bytes(x[r].coarse + j * 4)));
+        for (int r = 0; r < R; ++r) {
+            coarse[r] =
+                _mm512_dpbusd_epi32(coarse[r], line, _mm512_set1_epi32(four_bytes(x[r].coarse + j * 4)));
+            out[r].v = _mm512_dpbusd_epi32(out[r].v, line, _mm512_set1_epi32(four_bytes(x[r].fine + j * 4)));
+        }
+    }
     UNROLLED
     for (int r = 0; r < R; ++r)
-        out[r].v = _mm512_add_epi32(_mm512_slli_epi32(out[r].v, 7), _mm512_set1_epi32(start[r]));
-    UNROLLED
-    for (int j = first; j < first + count; ++j)
-        UNROLLED
-    for (int r = 0; r < R; ++r)
-        out[r].v = _mm512_dpbusd_epi32(out[r].v, c.line[j], _mm512_set1_epi32(four_bytes(x[r].fine + j * 4)));
+        out[r].v = _mm512_add_epi32(_mm512_slli_epi32(coarse[r], 7), out[r].v);
 }
 
 ORRERY_INLINE void prefetch(const void* p) {
