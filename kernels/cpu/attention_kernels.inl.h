@@ -162,13 +162,33 @@ ORRERY_INLINE void score_tiles(const AttentionPart& part, int tile, const float*
         store(scores + i * 256 + (tile + t) * 16, sums[t][i]);
 }
 
+/// Asks for the keys and values of tiles [first, last), before the first queries come to them. Each tile lies
+/// in a page of its own, and the hardware does not look beyond a page.
+template <class Cache>
+ORRERY_INLINE void fetch_tiles(const AttentionPart& part, int first, int last) {
+    for (int t = first; t < last; ++t) {
+        for (int64_t at = 0; at < 16 * Cache::row_bytes(part.key_length); at += 64)
+            prefetch(static_cast<const uint8_t*>(part.keys[t]) + at);
+        for (int64_t at = 0; at < 16 * Cache::row_bytes(part.value_length); at += 64)
+            prefetch_later(static_cast<const uint8_t*>(part.values[t]) + at);
+    }
+}
+
 template <class Cache, int Q>
-ORRERY_INLINE void score_queries(const AttentionPart& part, int tiles, const float* q, float* scores) {
+ORRERY_INLINE void score_queries(const AttentionPart& part, int tiles, bool is_first, const float* q,
+                                 float* scores) {
     // Few queries are few sums, each waiting for the one before: two tiles at once fill the gaps.
     constexpr int at_once = Q <= 4 ? 2 : 1;
+    const auto fetch = [&](int first) __attribute__((always_inline)) {
+        if (is_first)
+            fetch_tiles<Cache>(part, first, first + at_once < tiles ? first + at_once : tiles);
+    };
+    fetch(0);
     int tile = 0;
-    for (; tile + at_once <= tiles; tile += at_once)
+    for (; tile + at_once <= tiles; tile += at_once) {
+        fetch(tile + at_once);
         score_tiles<Cache, Q, at_once>(part, tile, q, scores);
+    }
     if (tile < tiles)
         score_tiles<Cache, Q, 1>(part, tile, q, scores);
 }
@@ -179,21 +199,21 @@ ORRERY_INLINE void score_group(const AttentionPart& part, int first, int count, 
     float* scores = part.scores + first * 256;
     switch (count) {
     case 1:
-        return score_queries<Cache, 1>(part, tiles, q, scores);
+        return score_queries<Cache, 1>(part, tiles, first == 0, q, scores);
     case 2:
-        return score_queries<Cache, 2>(part, tiles, q, scores);
+        return score_queries<Cache, 2>(part, tiles, first == 0, q, scores);
     case 3:
-        return score_queries<Cache, 3>(part, tiles, q, scores);
+        return score_queries<Cache, 3>(part, tiles, first == 0, q, scores);
     case 4:
-        return score_queries<Cache, 4>(part, tiles, q, scores);
+        return score_queries<Cache, 4>(part, tiles, first == 0, q, scores);
     case 5:
-        return score_queries<Cache, 5>(part, tiles, q, scores);
+        return score_queries<Cache, 5>(part, tiles, first == 0, q, scores);
     case 6:
-        return score_queries<Cache, 6>(part, tiles, q, scores);
+        return score_queries<Cache, 6>(part, tiles, first == 0, q, scores);
     case 7:
-        return score_queries<Cache, 7>(part, tiles, q, scores);
+        return score_queries<Cache, 7>(part, tiles, first == 0, q, scores);
     default:
-        return score_queries<Cache, 8>(part, tiles, q, scores);
+        return score_queries<Cache, 8>(part, tiles, first == 0, q, scores);
     }
 }
 

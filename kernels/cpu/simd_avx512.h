@@ -255,6 +255,10 @@ ORRERY_INLINE void dot(const Codes<code>& c, const ActivationBlock* x, const int
 ORRERY_INLINE void prefetch(const void* p) {
     _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }
+/// Only as far as the L2 cache.
+ORRERY_INLINE void prefetch_later(const void* p) {
+    _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
+}
 
 } // namespace
 } // namespace orrery::kernels::cpu
