@@ -18,7 +18,7 @@ namespace orrery {
 
 enum class SchedulerPolicy : uint8_t {
     first_come, ///< in the order in which requests came
-    priority,   ///< higher Request::priority first, then the order in which they came
+    priority,   ///< higher Request::priority first, but nobody waits for ever (see Scheduler)
 };
 
 enum class PreemptionMode : uint8_t {

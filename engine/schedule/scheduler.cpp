@@ -2,14 +2,19 @@
 
 #include <algorithm>
 #include <cassert>
-#include <tuple>
+#include <utility>
 
 namespace orrery {
 
+/// Where a sequence stands in the order of arrivals. A priority moves it by a fixed number of places: so the
+/// order never changes while a sequence waits, and yet nobody is overtaken without end.
+int64_t Scheduler::Before::place(const Sequence& sequence) const {
+    const int64_t lead = policy == SchedulerPolicy::priority ? int64_t{sequence.priority} : 0;
+    return int64_t(sequence.arrival) - lead * arrivals_per_priority;
+}
+
 bool Scheduler::Before::operator()(const Sequence* a, const Sequence* b) const {
-    if (policy == SchedulerPolicy::priority && a->priority != b->priority)
-        return a->priority > b->priority;
-    return std::tie(a->arrival, a->sample) < std::tie(b->arrival, b->sample);
+    return std::pair(place(*a), a->sample) < std::pair(place(*b), b->sample);
 }
 
 Scheduler::Scheduler(BlockStore& store, HostSwap& swap, SchedulerPolicy policy, PreemptionMode preemption,

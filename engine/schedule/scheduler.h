@@ -15,6 +15,9 @@
 //    the caller sees to.
 //  - A waiting sequence joins as soon as the blocks for all of its present tokens are there, in policy order;
 //    the head of the queue is not overtaken.
+//  - Under the priority policy a level of priority counts for `arrivals_per_priority` places in the queue:
+//  who
+//    waits is overtaken by so many later requests per level at the most, and by no more.
 //  - The cost of a step does not depend on how many sequences wait.
 #pragma once
 
@@ -26,6 +29,10 @@
 #include <set>
 
 namespace orrery {
+
+/// Requests that one level of priority goes before: more than any queue that a person watches, and yet an
+/// end.
+inline constexpr int64_t arrivals_per_priority = 10'000;
 
 struct SchedulerLimits {
     int max_step_tokens = 512;
@@ -76,6 +83,7 @@ private:
     /// First by policy first; a total order.
     struct Before {
         SchedulerPolicy policy;
+        int64_t place(const Sequence& sequence) const;
         bool operator()(const Sequence* a, const Sequence* b) const;
     };
 

@@ -195,6 +195,7 @@ private slots:
     void chunks_keep_to_their_limit();
     void first_come_is_first_served();
     void priority_goes_first();
+    void nobody_starves_behind_a_priority();
     void nobody_starves_on_a_small_budget();
     void the_head_of_the_queue_is_not_overtaken();
     void who_joins_leaves_a_block_for_each_who_runs();
@@ -262,6 +263,21 @@ void TestScheduler::priority_goes_first() {
     for (const Sequence* sequence : bench.ended)
         order.push_back(sequence->request);
     QCOMPARE(order, (std::vector<RequestId>{5, 2, 3, 1, 4}));
+}
+
+void TestScheduler::nobody_starves_behind_a_priority() {
+    // One at a time, and more important ones keep coming: each goes first, but not for ever.
+    Bench bench({.limits = {16, 1, 0}, .policy = SchedulerPolicy::priority});
+    bench.add(3, 4); // runs for four steps, in which as many queue up
+    const Sequence& humble = bench.add(3, 1, -1);
+    int64_t overtaken = 0;
+    for (; humble.state == SequenceState::waiting && overtaken <= arrivals_per_priority + 4; ++overtaken) {
+        bench.add(1, 1);
+        bench.step();
+    }
+    QVERIFY2(overtaken > 1000, "a level of priority counts for little");
+    QVERIFY2(humble.state != SequenceState::waiting, "overtaken without end");
+    bench.run();
 }
 
 void TestScheduler::nobody_starves_on_a_small_budget() {
