@@ -126,6 +126,8 @@ void add_ask(CLI::App& app, Options& options, Run& run) {
     add_sampling_options(*verb, ask->request.sampling);
     verb->callback([&options, &run, ask, verb] {
         const bool once = verb->count("text") > 0;
+        if (options.json && !once)
+            throw CLI::ValidationError("--json", "a chat on the terminal has no JSON: give a question");
         run = [&options, ask, once] {
             std::signal(SIGINT, [](int) { interrupted = 1; });
             return once ? ask_once(*ask, options) : chat(*ask, options);

@@ -123,10 +123,23 @@ int generate(const Options& options) {
     return refused ? 1 : 0;
 }
 
+/// What a line may say, for the help.
+std::string fields() {
+    std::string text =
+        "Each line of the input is a JSON object with 'ids' (an array of token ids) or 'prompt' (a text, in "
+        "which special tokens count), and as it likes:\n"
+        "  max_tokens, min_tokens, stop (a string or an array), ignore_eos, n, priority, cache_salt,\n"
+        "  time_limit_ms, seed, logit_bias (token id to number), order (an array of stages)\n";
+    for (const SamplingParameter& parameter : sampling_parameters())
+        text += "  " + std::string(parameter.name) + ": " + parameter.help + '\n';
+    return text;
+}
+
 } // namespace
 
 void add_generate(CLI::App& app, Options& options, Run& run) {
     auto* verb = app.add_subcommand("generate", "Answer JSON lines of requests, batched in one engine");
+    verb->footer(fields);
     add_model_options(*verb, options);
     add_device_options(*verb, options);
     add_engine_options(*verb, options);

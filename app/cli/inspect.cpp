@@ -28,6 +28,9 @@ kernels::TensorType tensor_type(const std::string& name) {
 int dequantize(const std::vector<std::string>& arguments) {
     const kernels::TensorType type = tensor_type(arguments[0]);
     const std::string blocks = read_file(arguments[1]);
+    std::error_code absent;
+    if (fs::equivalent(arguments[1], arguments[2], absent))
+        throw Error("'" + arguments[2] + "' is the file that is read: the values need another one.");
     const kernels::TensorTypeInfo& layout = kernels::info(type);
     if (blocks.size() % layout.block_bytes != 0)
         throw Error("'" + arguments[1] + "' has " + std::to_string(blocks.size()) +

@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
     } catch (const CLI::CallForVersion& version) {
         return app.exit(version);
     } catch (const CLI::ParseError& error) {
-        app.exit(error);
+        std::cerr << "orrery-cli: " << error.what() << " (--help lists what there is)\n";
         return 2;
     }
     if (options.verbose)

@@ -81,6 +81,27 @@ private slots:
         QCOMPARE(run({QStringLiteral("--version")}).status, 0);
     }
 
+    void usageErrorsAreOneSentence() {
+        for (const char* line :
+             {"", "dance", "ask --json", "ask hi --top-p 7", "score --loud", "bench --repeats"}) {
+            const Result result = run(QString::fromLatin1(line).split(' ', Qt::SkipEmptyParts));
+            QVERIFY2(result.status == 2 && result.out.empty() && isOneSentence(result.err), line);
+        }
+    }
+
+    void decodedValuesDoNotReplaceTheirBlocks() {
+        QTemporaryDir folder;
+        QFile blocks(folder.filePath(QStringLiteral("blocks")));
+        QVERIFY(blocks.open(QIODevice::WriteOnly));
+        blocks.write(QByteArray(34, '\1'));
+        blocks.close();
+        const QString again = folder.filePath(QStringLiteral("./blocks"));
+        const Result result = run({QStringLiteral("inspect"), QStringLiteral("--dequantize"),
+                                   QStringLiteral("Q8_0"), blocks.fileName(), again});
+        QVERIFY(result.status == 1 && isOneSentence(result.err));
+        QCOMPARE(blocks.size(), qint64(34));
+    }
+
     void whatIsRefusedHasStatusOneAndOneSentence() {
         QTemporaryDir folder;
         QFile broken(folder.filePath(QStringLiteral("broken.gguf")));
