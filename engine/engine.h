@@ -34,9 +34,9 @@ struct EngineConfig {
     size_t cache_bytes =
         0; ///< memory for keys and values; 0: a quarter of what is free, at least one full context
     kernels::KvType kv_type = kernels::KvType::f16;
-    int max_step_tokens = 512; ///< token budget of one step
-    int max_sequences = 64;    ///< sequences that run at once
-    int max_chunk = 0;         ///< tokens of one prompt in one step at the most; 0: the budget
+    int max_step_tokens = 0; ///< token budget of one step; 0: what suits the device
+    int max_sequences = 64;  ///< sequences that run at once
+    int max_chunk = 0;       ///< tokens of one prompt in one step at the most; 0: the budget
     SchedulerPolicy policy = SchedulerPolicy::first_come;
     PreemptionMode preemption = PreemptionMode::cheapest;
     size_t swap_bytes = size_t(1) << 30; ///< host memory for swapped blocks

@@ -157,6 +157,9 @@ struct DeviceInfo {
     std::string why;  ///< why this device was chosen, or why another was not; may be empty
     int threads = 1;
     size_t memory_bytes = 0; ///< memory that the device can hold in all
+    /// Rows of a pass from which on more of them save next to nothing: a row costs nearly the least, and a
+    /// larger pass only takes longer.
+    int efficient_rows = 512;
 };
 
 /// Nanoseconds per kernel family since the last take_profile(), while profiling is on.

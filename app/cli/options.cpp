@@ -60,9 +60,9 @@ void add_engine_options(CLI::App& verb, Options& options) {
     verb.add_option("--kv-type", options.kv_type, "How keys and values are kept")
         ->check(CLI::IsMember({"f32", "f16", "int8", "int4"}))
         ->capture_default_str();
-    verb.add_option("--max-step-tokens", engine.max_step_tokens, "Token budget of one step")
-        ->check(CLI::Range(1, 1 << 20))
-        ->capture_default_str();
+    verb.add_option("--max-step-tokens", engine.max_step_tokens,
+                    "Token budget of one step; 0: what suits the device")
+        ->check(CLI::Range(0, 1 << 20));
     verb.add_option("--max-sequences", engine.max_sequences, "Sequences that run at once")
         ->check(CLI::Range(1, 1 << 16))
         ->capture_default_str();

@@ -38,12 +38,17 @@ EngineConfig plan_cache(const EngineConfig& asked, const Model& model) {
     require(config.block_size >= 1 && config.block_size <= 1024, "block_size", config.block_size,
             "between 1 and 1024");
     require(config.blocks >= 0, "blocks", config.blocks, "0 (as many as fit) or larger");
-    require(config.max_step_tokens >= 1, "max_step_tokens", config.max_step_tokens, "at least 1");
+    require(config.max_step_tokens >= 0, "max_step_tokens", config.max_step_tokens,
+            "0 (what suits the device) or larger");
     require(config.max_sequences >= 1, "max_sequences", config.max_sequences, "at least 1");
     require(config.max_chunk >= 0, "max_chunk", config.max_chunk, "0 (the budget) or larger");
     if (config.context == 0)
         config.context = model.config.context_length;
     require(config.context >= 2, "context", config.context, "at least 2: a token to read and one to write");
+    // A long prompt is then read at nearly full speed, and whoever writes beside it waits no longer than that
+    // takes; and every answer that is being written gets its token in every step.
+    if (config.max_step_tokens == 0)
+        config.max_step_tokens = std::max(model.backend->device().efficient_rows, config.max_sequences);
     if (config.naive)
         config.prefix_cache = false;
 

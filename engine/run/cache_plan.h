@@ -1,4 +1,4 @@
-// How large the key/value cache is to be.
+// How large the key/value cache is to be, and how large a step.
 #pragma once
 
 #include "engine/engine.h"
@@ -7,8 +7,8 @@ namespace orrery {
 
 /// The configuration with every 0 replaced by the number in force. The blocks are those that were asked for,
 /// or as many as fit `cache_bytes`, or a quarter of the memory that is available now: at least one full
-/// context, at most `max_sequences` of them. Throws Error where a value makes no sense, OutOfMemory where the
-/// cache does not fit the memory that is available.
+/// context, at most `max_sequences` of them. A step's budget is what suits the device. Throws Error where a
+/// value makes no sense, OutOfMemory where the cache does not fit the memory that is available.
 EngineConfig plan_cache(const EngineConfig& config, const Model& model);
 
 /// The shape of the cache that a configuration asks for.

@@ -66,6 +66,9 @@ public:
         info_.why = std::move(why);
         info_.threads = pool_.threads();
         info_.memory_bytes = physical_memory_bytes();
+        // Measured on prompts of 512 and 2,048 tokens: passes of 96 to 512 rows cost the same per row, within
+        // 5 %.
+        info_.efficient_rows = 128;
     }
 
     const DeviceInfo& device() const override { return info_; }

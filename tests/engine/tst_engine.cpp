@@ -198,7 +198,7 @@ void TestEngine::configurations_that_make_no_sense() {
     QVERIFY(says([](EngineConfig& c) { c.context = 1; }, "context is 1"));
     QVERIFY(says([](EngineConfig& c) { c.block_size = 0; }, "block_size is 0"));
     QVERIFY(says([](EngineConfig& c) { c.blocks = -5; }, "blocks is -5"));
-    QVERIFY(says([](EngineConfig& c) { c.max_step_tokens = 0; }, "max_step_tokens is 0"));
+    QVERIFY(says([](EngineConfig& c) { c.max_step_tokens = -1; }, "max_step_tokens is -1"));
     QVERIFY(says([](EngineConfig& c) { c.max_sequences = 0; }, "max_sequences is 0"));
     QVERIFY(says([](EngineConfig& c) { c.max_chunk = -1; }, "max_chunk is -1"));
 }
@@ -649,6 +649,16 @@ void TestEngine::reports_add_up() {
 }
 
 void TestEngine::budgets() {
+    // Nobody said how large a step is to be: as large as suits the device, and never less than a token for
+    // each who runs.
+    EngineConfig unsaid = checked();
+    unsaid.max_step_tokens = 0;
+    const int efficient_rows = model_->backend->device().efficient_rows;
+    QVERIFY(efficient_rows > 64);
+    for (const int sequences : {1, 64, efficient_rows + 1}) {
+        unsaid.max_sequences = sequences;
+        QCOMPARE(Engine(model_, unsaid).config().max_step_tokens, std::max(efficient_rows, sequences));
+    }
     Engine engine(model_, checked());
     QVERIFY_EXCEPTION_THROWN(engine.set_budgets(0, 1, 0), Error);
     QVERIFY_EXCEPTION_THROWN(engine.set_budgets(1, 0, 0), Error);
