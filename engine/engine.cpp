@@ -403,6 +403,7 @@ void Engine::Impl::end_report() {
     report.blocks_cached = pool.cached();
     report.blocks_held = pool.held();
     report.blocks_swapped = swap.used();
+    report.slots_unused = scheduler.unused_slots();
     measure_costs();
     if (profiling) {
         const kernels::KernelProfile profile = model->backend->take_profile();

@@ -86,6 +86,8 @@ struct StepReport {
     int32_t blocks_cached = 0;  ///< nobody's, but their content can be found as a prefix
     int32_t blocks_held = 0;    ///< in the table of at least one sequence
     int32_t blocks_swapped = 0; ///< in host memory
+    /// Slots of held blocks that no token has been written to; of a shared block they count once.
+    int32_t slots_unused = 0;
 
     // Bytes read by the model's own arithmetic, for the share of the machine's bandwidth.
     int64_t weight_bytes = 0;

@@ -34,6 +34,8 @@ struct StepCost {
     int32_t prompt_tokens = 0;
     int32_t computed_tokens = 0;
     int32_t generated_tokens = 0;
+    int32_t held_blocks = 0;
+    int32_t unused_slots = 0;
 };
 
 /// A round as it went.
@@ -51,6 +53,8 @@ class Driver {
 public:
     Driver(std::shared_ptr<Model> model, const EngineConfig& config, const std::atomic<bool>* cancel)
         : engine_(std::move(model), config), cancel_(cancel) {}
+
+    const EngineConfig& config() const { return engine_.config(); }
 
     Outcome run(const Round& round) {
         Outcome outcome;
@@ -97,7 +101,7 @@ private:
                                  report.prefill_tokens + report.recomputed_tokens,
                                  report.prefill_tokens + report.recomputed_tokens + report.decode_tokens +
                                      report.speculative_tokens,
-                                 report.generated_tokens});
+                                 report.generated_tokens, report.blocks_held, report.slots_unused});
         outcome.preemptions += int(report.preemptions.size());
         // Those that were in a step together: a request that ended in it no longer counts as running.
         outcome.max_running = std::max(outcome.max_running, int(report.rows.size()));
@@ -208,8 +212,23 @@ private:
     std::map<int, double> bandwidth_;
 };
 
+void summarise_cache(const std::vector<Outcome>& outcomes, const EngineConfig& config, BenchResult& result) {
+    result.blocks = config.blocks;
+    result.block_size = config.block_size;
+    int64_t held = 0;
+    int64_t unused = 0;
+    for (const Outcome& outcome : outcomes)
+        for (const StepCost& step : outcome.steps) {
+            held += step.held_blocks;
+            unused += step.unused_slots;
+            result.peak_blocks = std::max(result.peak_blocks, step.held_blocks);
+        }
+    if (held > 0)
+        result.kv_waste = double(unused) / (double(held) * config.block_size);
+}
+
 BenchResult summarise(WorkloadKind kind, const std::string& variant, const std::vector<Outcome>& outcomes,
-                      const ModelConfig& model, LimitsOf* limits) {
+                      const ModelConfig& model, const EngineConfig& config, LimitsOf* limits) {
     BenchResult result;
     result.workload = workload_name(kind);
     result.variant = variant;
@@ -244,8 +263,18 @@ BenchResult summarise(WorkloadKind kind, const std::string& variant, const std::
     result.cache_hit_rate =
         result.prompt_tokens > 0 ? double(result.cached_tokens) / double(result.prompt_tokens) : 0.0;
 
-    double bytes = 0.0;
+    summarise_cache(outcomes, config, result);
+
     double time = 0.0;
+    int64_t tokens = 0;
+    for (const StepCost* step : decoding) {
+        tokens += step->generated_tokens;
+        time += step->seconds;
+    }
+    result.decode_tokens_per_s = time > 0.0 ? double(tokens) / time : 0.0;
+
+    double bytes = 0.0;
+    time = 0.0;
     const auto& readers = decoding.empty() ? reading : decoding;
     for (const StepCost* step : readers) {
         bytes += double(step->read_bytes);
@@ -287,8 +316,10 @@ std::vector<BenchResult> run_benchmark(std::shared_ptr<Model> model, const Bench
             make_workload(kind, options.sizes, options.engine, config.vocab, longest, options.seed);
         // Results in the order in which their variants first appear.
         std::vector<std::pair<std::string, std::vector<Outcome>>> variants;
+        EngineConfig in_force;
         {
             Driver driver(model, workload.config, options.cancel);
+            in_force = driver.config();
             for (const Round& round : workload.rounds) {
                 Outcome outcome = driver.run(round);
                 if (!round.measured)
@@ -301,7 +332,8 @@ std::vector<BenchResult> run_benchmark(std::shared_ptr<Model> model, const Bench
             }
         }
         for (const auto& [variant, outcomes] : variants)
-            results.push_back(summarise(kind, variant, outcomes, config, options.limits ? &limits : nullptr));
+            results.push_back(
+                summarise(kind, variant, outcomes, config, in_force, options.limits ? &limits : nullptr));
     }
     return results;
 }

@@ -44,7 +44,7 @@ struct MachineLimits {
 
 struct BenchResult {
     std::string workload;
-    std::string variant; ///< "cold" or "warm", say; may be empty
+    std::string variant; ///< such as "one stream, cold"; may be empty
     int repeats = 0;
 
     // Counts, over all repeats.
@@ -61,9 +61,20 @@ struct BenchResult {
     /// The median of the repeats. decode: new tokens after the first; prefill: prompt tokens until the first
     /// new one; otherwise new tokens, the time for the prompts included.
     double tokens_per_s = 0.0;
+    /// New tokens in the steps that read no prompt, by the time of these steps: what one stream and many are
+    /// compared by. 0 where every step reads a prompt.
+    double decode_tokens_per_s = 0.0;
     Percentiles ttft_ms; ///< from a request's arrival to its first token. mixed: the long prompt's
     Percentiles itl_ms; ///< between two tokens of a request. mixed: the chats', while the long prompt is read
     double cache_hit_rate = 0.0; ///< cached_tokens / prompt_tokens
+
+    // The cache's blocks, after each step.
+    int blocks = 0;      ///< all
+    int peak_blocks = 0; ///< the most that requests held at once
+    int block_size = 0;  ///< tokens per block
+    /// The share of the held blocks' slots that no token had been written to; each step counts by the blocks
+    /// that were held after it.
+    double kv_waste = 0.0;
 
     /// Of weights and cache, by the model's own arithmetic; over the steps that read no prompt, where there
     /// are any.

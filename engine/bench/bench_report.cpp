@@ -23,11 +23,16 @@ std::string format(const char* pattern, Values... values) {
     return text.data();
 }
 
-/// "12.3 / 15.0 / 21.7"
+/// Three figures or more: "12.3", "2710"
+std::string show(double value) {
+    return value == 0.0 ? "-" : format(value < 99.95 ? "%.1f" : "%.0f", value);
+}
+
+/// "12.3 / 15.0 / 217"
 std::string show(const Percentiles& percentiles) {
     if (percentiles.p99 == 0.0)
         return "-";
-    return format("%.1f / %.1f / %.1f", percentiles.p50, percentiles.p90, percentiles.p99);
+    return show(percentiles.p50) + " / " + show(percentiles.p90) + " / " + show(percentiles.p99);
 }
 
 /// A figure in billions beside its limit: "12.3 of 29.0 (42 %)"
@@ -35,8 +40,8 @@ std::string show_beside(double value, double limit) {
     if (value == 0.0)
         return "-";
     if (limit == 0.0)
-        return format("%.1f", value * 1e-9);
-    return format("%.1f of %.1f (%.0f %%)", value * 1e-9, limit * 1e-9, 100.0 * value / limit);
+        return show(value * 1e-9);
+    return show(value * 1e-9) + " of " + show(limit * 1e-9) + format(" (%.0f %%)", 100.0 * value / limit);
 }
 
 using Row = std::vector<std::string>;
@@ -68,6 +73,7 @@ nlohmann::json bench_to_json(const std::vector<BenchResult>& results) {
             {"variant", r.variant},
             {"repeats", r.repeats},
             {"tokens_per_s", r.tokens_per_s},
+            {"decode_tokens_per_s", r.decode_tokens_per_s},
             {"ttft_ms", to_json(r.ttft_ms)},
             {"itl_ms", to_json(r.itl_ms)},
             {"requests", r.requests},
@@ -75,6 +81,10 @@ nlohmann::json bench_to_json(const std::vector<BenchResult>& results) {
             {"cached_tokens", r.cached_tokens},
             {"generated_tokens", r.generated_tokens},
             {"cache_hit_rate", r.cache_hit_rate},
+            {"blocks", r.blocks},
+            {"peak_blocks", r.peak_blocks},
+            {"block_size", r.block_size},
+            {"kv_waste", r.kv_waste},
             {"preemptions", r.preemptions},
             {"max_running", r.max_running},
             {"max_waiting", r.max_waiting},
@@ -98,20 +108,27 @@ nlohmann::json bench_to_json(const std::vector<BenchResult>& results) {
 }
 
 std::string bench_to_table(const std::vector<BenchResult>& results) {
-    std::vector<Row> rows = {{"workload", "tokens/s", "TTFT ms p50/p90/p99", "ITL ms p50/p90/p99", "cached",
-                              "running", "waiting", "preempted", "read GB/s of limit", "GOP/s of int8 peak"}};
+    std::vector<Row> rows = {{"workload", "tokens/s", "decoding", "TTFT ms p50/p90/p99", "ITL ms p50/p90/p99",
+                              "cached", "running", "waiting", "preempted", "KV blocks", "KV waste",
+                              "read GB/s of limit", "GOP/s of int8 peak"}};
     for (const BenchResult& r : results) {
-        rows.push_back({r.workload + (r.variant.empty() ? "" : ", " + r.variant),
-                        format("%.1f", r.tokens_per_s), show(r.ttft_ms), show(r.itl_ms),
+        rows.push_back({r.workload + (r.variant.empty() ? "" : ", " + r.variant), show(r.tokens_per_s),
+                        show(r.decode_tokens_per_s), show(r.ttft_ms), show(r.itl_ms),
                         format("%.0f %%", 100.0 * r.cache_hit_rate), std::to_string(r.max_running),
                         std::to_string(r.max_waiting), std::to_string(r.preemptions),
+                        format("%d of %d", r.peak_blocks, r.blocks), format("%.1f %%", 100.0 * r.kv_waste),
                         show_beside(r.read_bytes_per_s, r.limits ? r.limits->read_bytes_per_s : 0.0),
                         show_beside(r.ops_per_s, r.limits ? r.limits->int8.ops_per_s : 0.0)});
     }
     std::string text = align(rows);
+    text +=
+        "\nTokens/s: new tokens in all the time, the prompts' included; decode: without the prompt; "
+        "prefill: the prompt's\ntokens until the first new one. Decoding: new tokens a second in the steps "
+        "that read no prompt. KV blocks: the most\nin use at once; waste: the share of their slots that "
+        "held no token, over all steps.\n";
     if (!results.empty() && results.front().limits) {
         const MachineLimits& limits = *results.front().limits;
-        text += format("\nLimits, measured now with %d threads: ", limits.threads);
+        text += format("Limits, measured now with %d threads: ", limits.threads);
         text += "reads at the size of what a step reads";
         if (limits.fp32.ops_per_s > 0.0)
             text += format("; fp32 %.0f GFLOP/s (%s)", limits.fp32.ops_per_s * 1e-9, limits.fp32.by.c_str());

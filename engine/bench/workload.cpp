@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace orrery {
 
@@ -92,6 +93,20 @@ Round streams(Maker& maker, const WorkloadSizes& sizes, const std::string& varia
     return round;
 }
 
+/// What a prefix in the cache is worth: to one stream, which waits for nothing else, with a fresh prefix for
+/// each repeat; then to all of them at once.
+std::vector<Round> prefix_rounds(Maker& maker, const WorkloadSizes& sizes) {
+    std::vector<Round> rounds;
+    std::vector<TokenId> prefix;
+    for (int i = 0; i < sizes.repeats; ++i) {
+        prefix = maker.random_tokens(sizes.shared_prefix);
+        for (const char* variant : {"one stream, cold", "one stream, warm"})
+            rounds.push_back({variant, {{maker.request(prefix, sizes.question, sizes.question)}}});
+    }
+    rounds.push_back(streams(maker, sizes, std::to_string(sizes.streams) + " streams, warm", prefix));
+    return rounds;
+}
+
 std::vector<Round> mixed_rounds(Maker& maker, const WorkloadSizes& sizes) {
     std::vector<Round> rounds;
     for (const bool with_prompt : {false, true}) {
@@ -147,15 +162,11 @@ Workload make_workload(WorkloadKind kind, const WorkloadSizes& sizes, EngineConf
         for (int i = 0; i < sizes.repeats; ++i)
             rounds.push_back(streams(maker, sizes));
         break;
-    case WorkloadKind::prefix: {
-        const std::vector<TokenId> prefix = maker.random_tokens(sizes.shared_prefix);
-        rounds.push_back(streams(maker, sizes, "cold", prefix));
-        rounds.push_back(streams(maker, sizes, "warm", prefix));
+    case WorkloadKind::prefix:
+        std::ranges::move(prefix_rounds(maker, sizes), std::back_inserter(rounds));
         break;
-    }
     case WorkloadKind::mixed:
-        for (Round& round : mixed_rounds(maker, sizes))
-            rounds.push_back(std::move(round));
+        std::ranges::move(mixed_rounds(maker, sizes), std::back_inserter(rounds));
         break;
     case WorkloadKind::overload:
         rounds.push_back(streams(maker, sizes));

@@ -14,7 +14,7 @@ enum class WorkloadKind : uint8_t {
     decode,   ///< one stream of new tokens
     prefill,  ///< one prompt, read once
     batch,    ///< many streams at once
-    prefix,   ///< the same with a long common beginning, first unknown, then known
+    prefix,   ///< a long beginning, first unknown, then known: to one stream and to many
     mixed,    ///< a long prompt arrives while chats are running
     overload, ///< more streams than the cache can hold
 };
@@ -28,7 +28,7 @@ WorkloadKind workload_kind(const std::string& name);
 /// How large the workloads are, in tokens where nothing else is said. The defaults are those with which the
 /// peers in the project's tables were measured.
 struct WorkloadSizes {
-    int repeats = 3; ///< of decode, prefill and batch
+    int repeats = 3; ///< of decode, prefill, batch and of a single stream's prefix
     int decode_prompt = 32;
     int decode_tokens = 128;
     int prefill_prompt = 512;
@@ -36,6 +36,7 @@ struct WorkloadSizes {
     int stream_prompt = 128;
     int stream_tokens = 128;
     int shared_prefix = 1024; ///< before each stream's own prompt
+    int question = 16;        ///< a single stream's own prompt after the prefix, and its new tokens
     int chats = 8;
     int chat_prompt = 128;
     int chat_tokens = 64;

@@ -268,6 +268,27 @@ void Scheduler::complete() {
     }
 }
 
+int Scheduler::unused_slots() const {
+    const int size = store_.block_size();
+    int unused = 0;
+    // A block that is begun is shared only between a fork and its next token, and then by all to the same
+    // slot.
+    std::vector<int32_t> shared;
+    for (const Sequence* sequence : running_) {
+        const std::vector<int32_t>& blocks = sequence->table.blocks;
+        for (int i = sequence->computed / size; i < int(blocks.size()); ++i) {
+            const int32_t block = blocks[size_t(i)];
+            if (store_.pool().users(block) > 1) {
+                if (std::ranges::find(shared, block) != shared.end())
+                    continue;
+                shared.push_back(block);
+            }
+            unused += size - std::max(sequence->computed - i * size, 0);
+        }
+    }
+    return unused;
+}
+
 void Scheduler::fork(Sequence& parent, Sequence& child) {
     if (int(running_.size()) >= limits_.max_sequences)
         return enqueue(child);

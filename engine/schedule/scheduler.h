@@ -78,6 +78,8 @@ public:
     int waiting() const { return int(waiting_.size()) - swapped_; }
     int swapped() const { return swapped_; }
     bool idle() const { return running_.empty() && waiting_.empty(); }
+    /// Slots of held blocks that no token has been written to; of a shared block they count once.
+    int unused_slots() const;
 
 private:
     /// First by policy first; a total order.

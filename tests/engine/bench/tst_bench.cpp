@@ -31,6 +31,7 @@ BenchOptions small() {
     options.sizes.stream_prompt = 20;
     options.sizes.stream_tokens = 30;
     options.sizes.shared_prefix = 64;
+    options.sizes.question = 5;
     options.sizes.chats = 3;
     options.sizes.chat_prompt = 10;
     options.sizes.chat_tokens = 24;
@@ -61,6 +62,7 @@ private slots:
     void decode();
     void prefill();
     void batch();
+    void kv_waste_is_counted_slot_by_slot();
     void prefix_is_found_the_second_time();
     void mixed();
     void overload_waits_and_gives_way();
@@ -114,21 +116,48 @@ void TestBench::batch() {
     verify_order(r.itl_ms);
 }
 
+// One sequence in blocks of 16: its own arithmetic says after each step what is held and what is written. The
+// step that ends it leaves nothing held.
+void TestBench::kv_waste_is_counted_slot_by_slot() {
+    BenchOptions options = small();
+    for (const int block_size : {1, 5, 16, 64}) {
+        options.engine.block_size = block_size;
+        int held = 0;
+        int written = 0;
+        int peak = 0;
+        for (int computed = 8; computed < 8 + 12 - 1; ++computed) {
+            const int blocks = (computed + block_size - 1) / block_size;
+            held += blocks;
+            written += computed;
+            peak = std::max(peak, blocks);
+        }
+        const BenchResult r = run(WorkloadKind::decode, options).front();
+        QCOMPARE(r.block_size, block_size);
+        QCOMPARE(r.peak_blocks, peak);
+        QVERIFY(r.blocks >= peak);
+        const double waste = 1.0 - double(written) / (double(held) * block_size);
+        QVERIFY2(std::abs(r.kv_waste - waste) < 1e-12,
+                 qPrintable(QString("blocks of %1: %2, not %3").arg(block_size).arg(r.kv_waste).arg(waste)));
+    }
+}
+
 void TestBench::prefix_is_found_the_second_time() {
     const auto results = run(WorkloadKind::prefix);
-    QCOMPARE(results.size(), size_t(2));
-    const BenchResult& cold = results[0];
-    const BenchResult& warm = results[1];
-    QCOMPARE(cold.variant, std::string("cold"));
-    QCOMPARE(warm.variant, std::string("warm"));
-    for (const BenchResult* r : {&cold, &warm}) {
-        QCOMPARE(r->requests, 6);
-        QCOMPARE(r->prompt_tokens, 6 * (64 + 20));
-        QCOMPARE(r->generated_tokens, 6 * 30);
-        QVERIFY(std::abs(r->cache_hit_rate - double(r->cached_tokens) / double(r->prompt_tokens)) < 1e-12);
+    QCOMPARE(results.size(), size_t(3));
+    const std::vector<std::string> variants = {"one stream, cold", "one stream, warm", "6 streams, warm"};
+    for (size_t i = 0; i < 3; ++i) {
+        const BenchResult& r = results[i];
+        const bool many = i == 2;
+        QCOMPARE(r.variant, variants[i]);
+        QCOMPARE(r.repeats, many ? 1 : 2);
+        QCOMPARE(r.requests, many ? 6 : 2);
+        QCOMPARE(r.max_running, many ? 6 : 1);
+        QCOMPARE(r.prompt_tokens, many ? 6 * (64 + 20) : 2 * (64 + 5));
+        QCOMPARE(r.generated_tokens, many ? 6 * 30 : 2 * 5);
+        // Cold, nobody finds anything; warm, everybody finds exactly the prefix.
+        QCOMPARE(r.cached_tokens, i == 0 ? 0 : r.requests * 64);
+        QCOMPARE(r.cache_hit_rate, double(r.cached_tokens) / double(r.prompt_tokens));
     }
-    QVERIFY(cold.cached_tokens <= 5 * 64); // the first one can find nothing
-    QCOMPARE(warm.cached_tokens, 6 * 64);  // everybody finds exactly the prefix
     BenchOptions off = small();
     off.engine.prefix_cache = false;
     for (const BenchResult& r : run(WorkloadKind::prefix, off))
@@ -166,8 +195,18 @@ void TestBench::overload_waits_and_gives_way() {
 void TestBench::figures_agree() {
     BenchOptions options = small();
     const auto results = run_benchmark(model(), options);
-    QCOMPARE(results.size(), size_t(8)); // two of them have two variants
+    QCOMPARE(results.size(), size_t(9)); // prefix has three variants, mixed has two
     for (const BenchResult& r : results) {
+        // Where a step writes and reads no prompt, it writes at some speed; and then faster than with
+        // prompts.
+        QCOMPARE(r.decode_tokens_per_s > 0.0, r.workload != "prefill");
+        if (r.workload == "batch" || r.workload == "overload")
+            QVERIFY(r.decode_tokens_per_s > r.tokens_per_s);
+        // A prompt that is read in one step and gets one token holds nothing after it.
+        QCOMPARE(r.peak_blocks > 0, r.workload != "prefill");
+        QVERIFY(r.peak_blocks <= r.blocks);
+        QCOMPARE(r.kv_waste > 0.0, r.workload != "prefill");
+        QVERIFY(r.kv_waste < 1.0);
         QVERIFY2(r.tokens_per_s > 0.0, r.workload.c_str());
         QVERIFY(r.wall_s > 0.0);
         QVERIFY(r.steps > 0);
@@ -184,12 +223,15 @@ void TestBench::json_and_table() {
     options.limits = true;
     const auto results = run_benchmark(model(), options);
     const nlohmann::json json = bench_to_json(results);
-    QCOMPARE(json.at("results").size(), size_t(3));
+    QCOMPARE(json.at("results").size(), size_t(4));
     for (size_t i = 0; i < results.size(); ++i) {
         const nlohmann::json& entry = json["results"][i];
         const BenchResult& r = results[i];
         QCOMPARE(entry.at("workload").get<std::string>(), r.workload);
         QCOMPARE(entry.at("tokens_per_s").get<double>(), r.tokens_per_s);
+        QCOMPARE(entry.at("decode_tokens_per_s").get<double>(), r.decode_tokens_per_s);
+        QCOMPARE(entry.at("kv_waste").get<double>(), r.kv_waste);
+        QCOMPARE(entry.at("peak_blocks").get<int>(), r.peak_blocks);
         QCOMPARE(entry.at("generated_tokens").get<int64_t>(), r.generated_tokens);
         QCOMPARE(entry.at("itl_ms").at("p99").get<double>(), r.itl_ms.p99);
         QVERIFY(r.limits.has_value());
@@ -198,11 +240,12 @@ void TestBench::json_and_table() {
                 1e-6 * r.read_bytes_per_s);
     }
     const std::string table = bench_to_table(results);
-    for (const char* word : {"decode", "prefix, cold", "prefix, warm", "tokens/s", "Limits"})
+    for (const char* word : {"decode", "prefix, one stream, cold", "prefix, one stream, warm",
+                             "prefix, 6 streams, warm", "tokens/s", "decoding", "KV waste", "Limits"})
         QVERIFY2(table.find(word) != std::string::npos, table.c_str());
     // All rows are equally wide.
     const QStringList lines = QString::fromStdString(table).split('\n');
-    for (qsizetype i = 1; i <= 3; ++i)
+    for (qsizetype i = 1; i <= 4; ++i)
         QCOMPARE(lines[i].size(), lines[0].size());
 }
 

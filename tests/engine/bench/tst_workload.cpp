@@ -4,6 +4,7 @@
 
 #include <QtTest>
 
+#include <map>
 #include <set>
 
 using namespace orrery;
@@ -123,24 +124,34 @@ void TestWorkload::prompts_share_the_prefix_and_nothing_else() {
     WorkloadSizes sizes;
     sizes.shared_prefix = 48;
     const Workload workload = make_workload(WorkloadKind::prefix, sizes, {}, vocabulary, 8192, 1);
-    QCOMPARE(workload.rounds.size(), size_t(3));
-    QCOMPARE(workload.rounds[1].variant, std::string("cold"));
-    QCOMPARE(workload.rounds[2].variant, std::string("warm"));
-    std::set<std::vector<TokenId>> prefixes;
+    // Prefixes by the variants in which they come: one stream's is fresh in each repeat, and comes twice.
+    std::map<std::vector<TokenId>, std::vector<std::string>> variants;
     std::set<std::vector<TokenId>> rests;
     size_t requests = 0;
     for (const Round& round : workload.rounds) {
         if (!round.measured)
             continue;
+        const bool one = round.variant.starts_with("one stream");
+        QCOMPARE(round.arrivals.size(), one ? size_t(1) : size_t(sizes.streams));
         for (const auto& [request, after, probe] : round.arrivals) {
-            prefixes.insert({request.prompt.begin(), request.prompt.begin() + 48});
+            variants[{request.prompt.begin(), request.prompt.begin() + 48}].push_back(round.variant);
             rests.insert({request.prompt.begin() + 48, request.prompt.end()});
-            QCOMPARE(request.prompt.size(), size_t(48 + sizes.stream_prompt));
+            QCOMPARE(request.prompt.size(), size_t(48 + (one ? sizes.question : sizes.stream_prompt)));
             ++requests;
         }
     }
-    QCOMPARE(prefixes.size(), size_t(1));
+    QCOMPARE(variants.size(), size_t(sizes.repeats));
+    QCOMPARE(requests, size_t(2 * sizes.repeats + sizes.streams));
     QCOMPARE(rests.size(), requests);
+    size_t known_to_many = 0;
+    for (const auto& [prefix, of_prefix] : variants) {
+        QCOMPARE(of_prefix[0], std::string("one stream, cold"));
+        QCOMPARE(of_prefix[1], std::string("one stream, warm"));
+        for (size_t i = 2; i < of_prefix.size(); ++i)
+            QCOMPARE(of_prefix[i], std::string("32 streams, warm"));
+        known_to_many += of_prefix.size() > 2;
+    }
+    QCOMPARE(known_to_many, size_t(1));
     // Elsewhere nothing is shared, so that nothing is found in the cache.
     for (const WorkloadKind kind : {WorkloadKind::decode, WorkloadKind::prefill, WorkloadKind::batch}) {
         std::set<std::vector<TokenId>> beginnings;

@@ -109,6 +109,24 @@ public:
         store.check_integrity(tables);
         if (int(swapped) != swap.used())
             throw Error("swap slots are lost");
+        check_unused_slots();
+    }
+
+    /// Slot by slot, whoever names the block.
+    void check_unused_slots() const {
+        std::set<int32_t> held;
+        std::set<std::pair<int32_t, int>> written;
+        for (const auto& sequence : sequences) {
+            held.insert(sequence->table.blocks.begin(), sequence->table.blocks.end());
+            for (int i = 0; !sequence->table.blocks.empty() && i < sequence->computed; ++i)
+                written.emplace(sequence->table.blocks[size_t(i / store.block_size())],
+                                i % store.block_size());
+        }
+        const int all = int(held.size()) * store.block_size();
+        if (int(held.size()) != store.pool().held() ||
+            all - int(written.size()) != scheduler.unused_slots())
+            throw Error(std::to_string(scheduler.unused_slots()) + " unused slots, but " +
+                        std::to_string(written.size()) + " of " + std::to_string(all) + " are written");
     }
 
     /// What every plan must keep to.
