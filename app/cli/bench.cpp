@@ -42,10 +42,14 @@ int bench(const Options& options, const BenchChoice& choice) {
 void add_bench(CLI::App& app, Options& options, Run& run) {
     auto* verb = app.add_subcommand("bench", "Measure the engine beside the machine's limits");
     auto choice = std::make_shared<BenchChoice>();
-    verb->add_option("--workload", choice->workloads,
-                     "Which of decode, prefill, batch, prefix, mixed, overload; default: all")
-        ->delimiter(',');
-    verb->add_option("--repeats", choice->repeats, "Repeats of decode, prefill and batch")
+    std::vector<std::string> names;
+    for (const WorkloadKind kind : all_workloads())
+        names.emplace_back(workload_name(kind));
+    verb->add_option("--workload", choice->workloads, "Which ones, separated by commas; default: all")
+        ->delimiter(',')
+        ->check(CLI::IsMember(names));
+    verb->add_option("--repeats", choice->repeats,
+                     "Repeats of decode, prefill, batch and a single stream's prefix")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
     verb->add_option("--seed", choice->seed, "Of the random prompts")->capture_default_str();

@@ -5,6 +5,7 @@
 #include "kernels/error.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -50,8 +51,13 @@ void add_engine_options(CLI::App& verb, Options& options) {
     EngineConfig& engine = options.engine;
     const auto positive = CLI::Range(0, std::numeric_limits<int>::max());
     verb.add_option("--context", engine.context,
-                    "Tokens of the longest sequence; 0: what the model was trained for")
-        ->check(positive);
+                    "Tokens of the longest sequence, at least 2; 0: what the model was trained for")
+        ->check(positive)
+        ->check([](const std::string& text) {
+            return std::strtoll(text.c_str(), nullptr, 0) == 1
+                       ? std::string("Value 1 is too small: a token to read and one to write make 2")
+                       : std::string();
+        });
     verb.add_option("--block-size", engine.block_size, "Tokens per block")
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
@@ -83,6 +89,7 @@ void add_sampling_options(CLI::App& verb, SamplingParams& params) {
                 [&params, &parameter](double value) {
                     try {
                         parameter.set(params, value);
+                        validate(params); // some values within the range mean nothing
                     } catch (const Error& error) {
                         throw CLI::ValidationError(error.what());
                     }

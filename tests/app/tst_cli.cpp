@@ -65,18 +65,36 @@ private slots:
     void usageErrorsHaveStatusTwo() {
         QCOMPARE(run({}).status, 2);
         QCOMPARE(run({QStringLiteral("dance")}).status, 2);
-        QCOMPARE(
-            run({QStringLiteral("ask"), QStringLiteral("hi"), QStringLiteral("--top-p"), QStringLiteral("7")})
-                .status,
-            2);
-        QCOMPARE(run({QStringLiteral("ask"), QStringLiteral("hi"), QStringLiteral("--threads"),
-                      QStringLiteral("x")})
-                     .status,
-                 2);
-        QCOMPARE(
-            run({QStringLiteral("ask"), QStringLiteral("hi"), QStringLiteral("--seed"), QStringLiteral("-1")})
-                .status,
-            2);
+        // Whatever is wrong with an option's value; before any model is looked at, and with the option's
+        // name.
+        for (const char* line : {"ask hi --top-p=7",
+                                 "ask hi --top-k=1.5",
+                                 "ask hi --temperature=warm",
+                                 "ask hi --mirostat=1",
+                                 "ask hi --threads=x",
+                                 "ask hi --seed=-1",
+                                 "ask hi --max-tokens=-1",
+                                 "ask hi --kv-type=f17",
+                                 "ask hi --backend=abacus",
+                                 "ask hi --policy=random",
+                                 "generate --block-size=0",
+                                 "generate --blocks=-1",
+                                 "generate --context=1",
+                                 "generate --context=-1",
+                                 "generate --max-step-tokens=-1",
+                                 "generate --max-sequences=0",
+                                 "score --top=0",
+                                 "bench --workload=speed",
+                                 "bench --workload=decode,speed",
+                                 "bench --repeats=0",
+                                 "selftest --only=nothing"}) {
+            const QString arguments = QString::fromLatin1(line);
+            const QString option = arguments.section(QStringLiteral("--"), 1).section('=', 0, 0);
+            const Result result = run(arguments.split(' '));
+            const QString error = QString::fromStdString(result.err).replace('_', '-');
+            QVERIFY2(result.status == 2 && result.out.empty() && error.contains(option),
+                     qPrintable(arguments + QStringLiteral(": ") + error));
+        }
         QCOMPARE(run({QStringLiteral("--help")}).status, 0);
         QCOMPARE(run({QStringLiteral("--version")}).status, 0);
     }
@@ -192,6 +210,37 @@ this is no JSON
         const auto logits = orrery::test::floats_from_base64(lines[0]["logits_f32_le_base64"]);
         QCOMPARE(logits.size(), 4 * lines[0]["logits_shape"][1].get<size_t>());
         QVERIFY(lines[1].contains("error"));
+    }
+
+    void scoreOfATextIsThatOfItsTokens() {
+        QTemporaryDir folder;
+        QFile file(folder.filePath(QStringLiteral("text")));
+        QVERIFY(file.open(QIODevice::WriteOnly));
+        file.write("Hello there, hello again.");
+        file.close();
+        const QStringList model = {QStringLiteral("--model"), tiny_};
+        const Result of_text =
+            run(QStringList{QStringLiteral("score"), QStringLiteral("--text"), file.fileName()} + model);
+        QCOMPARE(of_text.status, 0);
+        const Json ids =
+            run(QStringList{QStringLiteral("tokenize")} + model, R"({"text": "Hello there, hello again."})")
+                .lines()
+                .at(0)["ids"];
+        const Json of_ids = run(QStringList{QStringLiteral("score"), QStringLiteral("--top=1")} + model,
+                                Json{{"ids", ids}}.dump() + "\n")
+                                .lines()
+                                .at(0);
+        const Json score = of_text.lines().at(0);
+        QCOMPARE(score["tokens"], ids.size());
+        QCOMPARE(score["mean_nll"], of_ids["mean_nll"]);
+        QCOMPARE(score["perplexity"].get<double>(), std::exp(score["mean_nll"].get<double>()));
+        // Nothing, or too little, to foresee.
+        QVERIFY(file.open(QIODevice::WriteOnly | QIODevice::Truncate));
+        file.close();
+        const Result nothing =
+            run(QStringList{QStringLiteral("score"), QStringLiteral("--text"), file.fileName()} + model);
+        QCOMPARE(nothing.status, 1);
+        QVERIFY2(isOneSentence(nothing.err), nothing.err.c_str());
     }
 
     void scoreMatchesStoredLogits() {
