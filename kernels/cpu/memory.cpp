@@ -1,11 +1,8 @@
 #include "kernels/cpu/memory.h"
 
-#include <new>
+#include "kernels/platform/machine.h"
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
+#include <new>
 
 namespace orrery::kernels::cpu {
 
@@ -33,22 +30,10 @@ Memory allocate_memory(size_t bytes) {
     if (raw == nullptr)
         return nullptr;
     auto* start = static_cast<std::byte*>(raw) + header;
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
     if (large)
-        madvise(start, bytes / huge_page * huge_page, MADV_HUGEPAGE); // advice: a refusal changes nothing
-#endif
+        platform::advise_huge_pages(start, bytes / huge_page * huge_page);
     *reinterpret_cast<size_t*>(start - cache_line) = header;
     return Memory(start);
-}
-
-size_t physical_memory_bytes() {
-#if defined(__linux__)
-    const long pages = sysconf(_SC_PHYS_PAGES);
-    const long page_bytes = sysconf(_SC_PAGE_SIZE);
-    if (pages > 0 && page_bytes > 0)
-        return static_cast<size_t>(pages) * static_cast<size_t>(page_bytes);
-#endif
-    return 0;
 }
 
 } // namespace orrery::kernels::cpu

@@ -17,9 +17,6 @@ using Memory = std::unique_ptr<std::byte[], FreeMemory>;
 /// Not initialised. Null where the system refuses.
 Memory allocate_memory(size_t bytes);
 
-/// Memory of the machine, or 0 where the system does not say.
-size_t physical_memory_bytes();
-
 inline constexpr size_t cache_line = 64;
 
 constexpr size_t align_up(size_t value, size_t alignment) {
