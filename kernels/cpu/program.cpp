@@ -48,8 +48,9 @@ void Program::record(Family family, int64_t items, int64_t chunk,
                      std::function<void(int64_t, int64_t, int)> body) {
     if (items <= 0)
         return;
-    phases_.push_back({std::move(body), items, std::max<int64_t>(1, chunk)});
+    families_.resize(phases_.size()); // where memory ran out in between, one too many is left
     families_.push_back(family);
+    phases_.push_back({std::move(body), items, std::max<int64_t>(1, chunk)});
 }
 
 void Program::grow_scratch(size_t bytes) {

@@ -105,11 +105,11 @@ void ThreadPool::run(std::vector<Phase> phases, const std::function<void(size_t)
     while (slots_[index]->inside.load() != 0)
         index = (index + 1) % slots_.size();
     Slot& slot = *slots_[index];
-    slot.phases = std::move(phases);
-    if (slot.capacity < slot.phases.size()) {
-        slot.capacity = slot.phases.size();
-        slot.progress = std::make_unique<Progress[]>(slot.capacity);
+    if (slot.capacity < phases.size()) {
+        slot.progress = std::make_unique<Progress[]>(phases.size());
+        slot.capacity = phases.size();
     }
+    slot.phases = std::move(phases);
     for (size_t p = 0; p < slot.phases.size(); ++p) {
         slot.progress[p].next.store(0, std::memory_order_relaxed);
         slot.progress[p].done.store(0, std::memory_order_relaxed);
