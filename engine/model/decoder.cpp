@@ -7,8 +7,10 @@
 #include "kernels/error.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
+#include <utility>
 
 namespace orrery {
 
@@ -47,6 +49,10 @@ struct Scratch {
     Buffer rope;      ///< [positions, dimensions / 2, 2]
 };
 
+constexpr std::array scratch_buffers = {&Scratch::x,       &Scratch::qkv,     &Scratch::attention,
+                                        &Scratch::gate_up, &Scratch::outputs, &Scratch::logits,
+                                        &Scratch::rope};
+
 /// Tensors that files of some converters hold and nobody reads: rotations that are computed here.
 bool may_be_left(std::string_view name) {
     return name == "rope_freqs.weight" || name.ends_with(".attn_rot_embd.weight") ||
@@ -76,7 +82,7 @@ struct Decoder::Impl {
         : file(std::move(model_file)), config(model_config), backend(device) {}
 
     ~Impl() {
-        release_scratch();
+        release_all_but({}, scratch);
         for (const Weight weight : weights)
             backend.release(weight);
         for (const Buffer buffer : constants)
@@ -86,12 +92,11 @@ struct Decoder::Impl {
     Impl(const Impl&) = delete;
     Impl& operator=(const Impl&) = delete;
 
-    void release_scratch() {
-        for (const Buffer buffer : {scratch.x, scratch.qkv, scratch.attention, scratch.gate_up,
-                                    scratch.outputs, scratch.logits, scratch.rope})
-            if (buffer)
-                backend.release(buffer);
-        scratch = {};
+    /// Releases those buffers of `old` that are not in `kept` as well.
+    void release_all_but(const Scratch& kept, const Scratch& old) {
+        for (const auto member : scratch_buffers)
+            if (old.*member && (old.*member).id != (kept.*member).id)
+                backend.release(old.*member);
     }
 
     int64_t query_rows() const { return int64_t{config.heads} * config.key_length; }
@@ -272,30 +277,38 @@ void Decoder::reserve(int max_rows, int max_outputs, int max_positions) {
     Scratch& s = m.scratch;
     if (max_rows <= s.max_rows && max_outputs <= s.max_outputs && max_positions <= s.max_positions)
         return;
-    const int rows = std::max(max_rows, s.max_rows);
-    const int outputs = std::max(max_outputs, s.max_outputs);
-    const int positions = std::max(max_positions, s.max_positions);
-    // The old memory first: both together may not fit.
     m.backend.synchronize();
-    m.release_scratch();
-
     const auto floats = [&](int64_t count, int64_t width) {
         return m.backend.allocate(static_cast<size_t>(count) * static_cast<size_t>(width) * sizeof(float));
     };
-    s.x = floats(rows, c.hidden);
-    s.qkv = floats(rows, m.query_rows() + m.key_rows() + m.value_rows());
-    s.attention = floats(rows, m.attention_columns());
-    s.gate_up = floats(rows, int64_t{2} * c.feed_forward);
-    s.outputs = floats(outputs, c.hidden);
-    s.logits = floats(outputs, c.vocab);
-    if (c.rope.dimensions > 0) {
-        const std::vector<float> table = rope_table(c.rope, positions);
-        s.rope = floats(positions, c.rope.dimensions);
-        m.backend.upload(s.rope, 0, std::as_bytes(std::span<const float>(table)));
+    // The new next to the old, so that there is something to go on with where there is no room for the new.
+    Scratch larger = s;
+    try {
+        if (max_rows > s.max_rows) {
+            larger.max_rows = max_rows;
+            larger.x = floats(max_rows, c.hidden);
+            larger.qkv = floats(max_rows, m.query_rows() + m.key_rows() + m.value_rows());
+            larger.attention = floats(max_rows, m.attention_columns());
+            larger.gate_up = floats(max_rows, int64_t{2} * c.feed_forward);
+        }
+        if (max_outputs > s.max_outputs) {
+            larger.max_outputs = max_outputs;
+            larger.outputs = floats(max_outputs, c.hidden);
+            larger.logits = floats(max_outputs, c.vocab);
+        }
+        if (max_positions > s.max_positions) {
+            larger.max_positions = max_positions;
+            if (c.rope.dimensions > 0) {
+                const std::vector<float> table = rope_table(c.rope, max_positions);
+                larger.rope = floats(max_positions, c.rope.dimensions);
+                m.backend.upload(larger.rope, 0, std::as_bytes(std::span<const float>(table)));
+            }
+        }
+    } catch (...) {
+        m.release_all_but(s, larger);
+        throw;
     }
-    s.max_rows = rows;
-    s.max_outputs = outputs;
-    s.max_positions = positions;
+    m.release_all_but(larger, std::exchange(s, larger));
 }
 
 void Decoder::forward(const kernels::ForwardBatch& batch, kernels::KvCache cache) {

@@ -26,7 +26,8 @@ public:
     ~Decoder();
 
     /// Sets up scratch memory and rotations: at most `max_rows` rows and `max_outputs` rows of logits in a
-    /// pass, positions below `max_positions`.
+    /// pass, positions below `max_positions`. What is larger already stays. Throws OutOfMemory; then nothing
+    /// is changed.
     void reserve(int max_rows, int max_outputs, int max_positions);
 
     /// Queues one pass. Keys and values go to `cache`.

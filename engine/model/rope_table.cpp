@@ -1,5 +1,7 @@
 #include "engine/model/rope_table.h"
 
+#include "engine/platform/host_array.h"
+
 #include <cmath>
 
 namespace orrery {
@@ -21,13 +23,14 @@ std::vector<float> rope_frequencies(const RopeConfig& rope) {
 
 std::vector<float> rope_table(const RopeConfig& rope, int positions) {
     const std::vector<float> frequencies = rope_frequencies(rope);
-    std::vector<float> table;
-    table.reserve(static_cast<size_t>(positions) * frequencies.size() * 2);
+    std::vector<float> table = platform::host_array<float>(
+        static_cast<size_t>(positions) * frequencies.size() * 2, "the table of rotations");
+    auto next = table.begin();
     for (int position = 0; position < positions; ++position)
         for (const float frequency : frequencies) {
             const double angle = static_cast<double>(position) * static_cast<double>(frequency);
-            table.push_back(static_cast<float>(std::cos(angle)));
-            table.push_back(static_cast<float>(std::sin(angle)));
+            *next++ = static_cast<float>(std::cos(angle));
+            *next++ = static_cast<float>(std::sin(angle));
         }
     return table;
 }

@@ -13,7 +13,8 @@ namespace orrery {
 std::vector<float> rope_frequencies(const RopeConfig& rope);
 
 /// Cosine and sine of each position below `positions` and each pair, [positions, dimensions / 2, 2].
-/// Angles are in double precision, since float32 loses three digits of them at position 8,000.
+/// Angles are in double precision, since float32 loses three digits of them at position 8,000. Throws
+/// OutOfMemory.
 std::vector<float> rope_table(const RopeConfig& rope, int positions);
 
 } // namespace orrery

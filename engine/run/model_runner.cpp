@@ -1,5 +1,8 @@
 #include "engine/run/model_runner.h"
 
+#include "engine/platform/host_array.h"
+
+#include <algorithm>
 #include <chrono>
 
 namespace orrery {
@@ -13,27 +16,25 @@ ModelRunner::ModelRunner(Decoder& decoder, kernels::Backend& backend, const kern
       block_size_(spec.block_size),
       max_positions_(max_positions),
       block_bytes_(backend.kv_block_bytes(spec)),
-      cache_(backend.create_kv_cache(spec)) {
+      cache_(backend, spec) {
     // The first measure of what a swap costs: one block, there and back.
     std::vector<std::byte> bytes(block_bytes_);
     copy_out(0, bytes);
     copy_in(0, bytes);
 }
 
-ModelRunner::~ModelRunner() {
-    backend_.release(cache_);
-}
-
 void ModelRunner::reserve(int max_rows, int max_outputs) {
-    try {
-        decoder_.reserve(max_rows, max_outputs, max_positions_);
-        logits_.resize(size_t(max_outputs) * size_t(decoder_.config().vocab));
-    } catch (...) {
-        // The old scratch memory had to go first. It was there before, so it can be had again.
-        if (max_rows_ > 0)
-            decoder_.reserve(max_rows_, max_outputs_, max_positions_);
-        throw;
-    }
+    max_rows = std::max(max_rows, max_rows_);
+    max_outputs = std::max(max_outputs, max_outputs_);
+    if (max_rows == max_rows_ && max_outputs == max_outputs_)
+        return;
+    std::vector<float> logits;
+    if (max_outputs > max_outputs_)
+        logits = platform::host_array<float>(size_t(max_outputs) * size_t(decoder_.config().vocab),
+                                             "the logits of a step");
+    decoder_.reserve(max_rows, max_outputs, max_positions_);
+    if (max_outputs > max_outputs_)
+        logits_.swap(logits);
     max_rows_ = max_rows;
     max_outputs_ = max_outputs;
 }
@@ -44,7 +45,7 @@ void ModelRunner::prepare(const StepPlan& plan, HostSwap& swap, bool all_logits)
     for (const StepPlan::Swap& in : plan.swap_ins)
         copy_in(in.block, swap.bytes(in.slot));
     if (!plan.copies.empty())
-        backend_.copy_kv_blocks(cache_, plan.copies);
+        backend_.copy_kv_blocks(cache_.handle, plan.copies);
 
     ids_.clear();
     positions_.clear();
@@ -71,7 +72,7 @@ void ModelRunner::prepare(const StepPlan& plan, HostSwap& swap, bool all_logits)
 }
 
 std::span<const float> ModelRunner::run() {
-    decoder_.forward({ids_, positions_, slots_, spans_, block_tables_, output_rows_}, cache_);
+    decoder_.forward({ids_, positions_, slots_, spans_, block_tables_, output_rows_}, cache_.handle);
     const std::span<float> logits(logits_.data(), output_rows_.size() * size_t(decoder_.config().vocab));
     if (logits.empty())
         backend_.synchronize();
@@ -94,14 +95,14 @@ double ModelRunner::ns_per_swapped_block() const {
 
 void ModelRunner::copy_out(int32_t block, std::span<std::byte> bytes) {
     const auto start = Clock::now();
-    backend_.download_kv_block(cache_, block, bytes);
+    backend_.download_kv_block(cache_.handle, block, bytes);
     copied_ns_ += std::chrono::nanoseconds(Clock::now() - start).count();
     copies_ += 1;
 }
 
 void ModelRunner::copy_in(int32_t block, std::span<const std::byte> bytes) {
     const auto start = Clock::now();
-    backend_.upload_kv_block(cache_, block, bytes);
+    backend_.upload_kv_block(cache_.handle, block, bytes);
     copied_ns_ += std::chrono::nanoseconds(Clock::now() - start).count();
     copies_ += 1;
 }

@@ -15,11 +15,8 @@ public:
     /// Throws OutOfMemory where the cache does not fit the device.
     ModelRunner(Decoder& decoder, kernels::Backend& backend, const kernels::KvCacheSpec& spec,
                 int max_positions);
-    ~ModelRunner();
-    ModelRunner(const ModelRunner&) = delete;
-    ModelRunner& operator=(const ModelRunner&) = delete;
 
-    /// Makes room for passes of so many rows and rows of logits. Throws OutOfMemory;
+    /// Makes room for passes of so many rows and rows of logits, where there is less. Throws OutOfMemory;
     /// then it is as large as before.
     void reserve(int max_rows, int max_outputs);
     int max_rows() const { return max_rows_; }
@@ -40,6 +37,18 @@ public:
     double ns_per_swapped_block() const;
 
 private:
+    /// Keys and values on the device, for as long as this lives.
+    struct Cache {
+        Cache(kernels::Backend& its_backend, const kernels::KvCacheSpec& spec)
+            : backend(its_backend), handle(its_backend.create_kv_cache(spec)) {}
+        ~Cache() { backend.release(handle); }
+        Cache(const Cache&) = delete;
+        Cache& operator=(const Cache&) = delete;
+
+        kernels::Backend& backend;
+        kernels::KvCache handle;
+    };
+
     void copy_out(int32_t block, std::span<std::byte> bytes);
     void copy_in(int32_t block, std::span<const std::byte> bytes);
 
@@ -50,7 +59,7 @@ private:
     int max_rows_ = 0;
     int max_outputs_ = 0;
     size_t block_bytes_;
-    kernels::KvCache cache_;
+    Cache cache_;
 
     int64_t copied_ns_ = 0; ///< time spent in copies between device and host, and how many
     int64_t copies_ = 0;

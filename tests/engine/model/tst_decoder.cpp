@@ -421,6 +421,26 @@ private slots:
         Forward forward(decoder, backend, 8);
         QCOMPARE(forward.run({1, 2, 3}).size(), size_t{3 * 273});
     }
+
+    void a_refused_reserve_changes_nothing() {
+        const auto file = GgufFile::open(test::tiny_model());
+        ReferenceBackend backend({.memory_bytes = 1 << 20});
+        Decoder decoder(file, read_config(*file), backend, nullptr, nullptr);
+        Forward forward(decoder, backend, 8);
+        const std::vector<float> expected = forward.run({1, 2, 3, 4, 5, 6, 7, 8});
+        // Again and again: whatever a refusal kept would be missed soon.
+        for (int i = 0; i < 50; ++i) {
+            QVERIFY_THROWS_EXCEPTION(OutOfMemory, decoder.reserve(100000, 8, 8));
+            QVERIFY_THROWS_EXCEPTION(OutOfMemory, decoder.reserve(9, 100000, 8));
+            QVERIFY_THROWS_EXCEPTION(OutOfMemory, decoder.reserve(9, 9, 100000));
+            QVERIFY_THROWS_EXCEPTION(OutOfMemory, decoder.reserve(9, 9, std::numeric_limits<int>::max()));
+            forward.reset();
+            QVERIFY(forward.run({1, 2, 3, 4, 5, 6, 7, 8}) == expected);
+        }
+        decoder.reserve(16, 16, 16);
+        forward.reset();
+        QVERIFY(forward.run({1, 2, 3, 4, 5, 6, 7, 8}) == expected);
+    }
 };
 
 QTEST_GUILESS_MAIN(tst_decoder)

@@ -1,8 +1,10 @@
 #include "engine/model/rope_table.h"
+#include "kernels/error.h"
 
 #include <QtTest>
 
 #include <cmath>
+#include <limits>
 
 using namespace orrery;
 
@@ -52,6 +54,18 @@ private slots:
         const auto original = rope_table(rope, 11);
         for (size_t i = 0; i < 8; ++i)
             QCOMPARE(stretched[40 * 8 + i], original[10 * 8 + i]);
+    }
+
+    void memory_that_is_not_there_is_named() {
+        RopeConfig rope;
+        rope.dimensions = 4096;
+        try {
+            rope_table(rope, std::numeric_limits<int>::max());
+            QFAIL("took 32 TiB");
+        } catch (const OutOfMemory& error) {
+            QVERIFY2(std::string(error.what()).find("33554432 MiB are needed") != std::string::npos,
+                     error.what());
+        }
     }
 
     void no_dimensions_no_table() { QVERIFY(rope_table({}, 100).empty()); }
