@@ -34,15 +34,23 @@ Sample Answer::draw(std::span<const float> logits, const std::vector<TokenId>& t
 }
 
 Answer::Piece Answer::take(TokenId token, int length) {
+    Piece piece = judge(token, length);
     tokens_ += 1;
+    shown_ += piece.text.size();
+    return piece;
+}
+
+/// What comes of the next token.
+Answer::Piece Answer::judge(TokenId token, int length) {
+    const int tokens = tokens_ + 1;
     if (!ignore_eos_ && rules_.is_end[size_t(token)])
         return {flush(), FinishReason::stop_token};
 
-    StopStrings::Result shown = stops_.add(detokenizer_.add(token), tokens_ < min_tokens_);
+    StopStrings::Result shown = stops_.add(detokenizer_.add(token), tokens < min_tokens_);
     if (shown.stopped)
         return {std::move(shown.text), FinishReason::stop_string};
 
-    const FinishReason full = tokens_ >= max_tokens_      ? FinishReason::length
+    const FinishReason full = tokens >= max_tokens_       ? FinishReason::length
                               : length >= rules_.capacity ? FinishReason::context_full
                                                           : FinishReason::none;
     if (full != FinishReason::none)
@@ -56,6 +64,13 @@ std::string Answer::flush() {
     std::string text = stops_.add(detokenizer_.finish(), true).text;
     text += stops_.finish();
     return text;
+}
+
+std::string Answer::rest(const std::vector<TokenId>& tokens) const {
+    if (tokens_ == 0)
+        return {};
+    const auto first = tokens.begin() + prompt_tokens_;
+    return rules_.tokenizer->decode({first, first + tokens_}, false).substr(shown_);
 }
 
 } // namespace orrery

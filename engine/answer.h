@@ -35,17 +35,22 @@ public:
         FinishReason finish = FinishReason::none;
     };
     /// Takes the token that was drawn, with which the sequence is `length` tokens long. With the end comes
-    /// all text that was held back, but for what belongs to a stop string; an end token has no text.
+    /// all text that was held back, but for what belongs to a stop string; an end token has no text. Where
+    /// it throws, the token does not belong to the answer, which can only be ended.
     Piece take(TokenId token, int length);
 
-    /// All text that is still held back: the answer ends here for another reason.
-    std::string flush();
+    /// The text of all tokens that were taken which has not been given out yet: the answer ends here for
+    /// another reason. `tokens` is the sequence. Changes nothing, and is right after whatever has failed.
+    std::string rest(const std::vector<TokenId>& tokens) const;
 
     void retune(const SamplingParams& params) { sampler_.retune(params); }
     int tokens() const { return tokens_; }
     uint64_t seed() const { return sampler_.seed(); }
 
 private:
+    Piece judge(TokenId token, int length);
+    std::string flush();
+
     const AnswerRules& rules_;
     Sampler sampler_;
     Detokenizer detokenizer_;
@@ -54,7 +59,8 @@ private:
     int max_tokens_;
     int min_tokens_;
     bool ignore_eos_;
-    int tokens_ = 0; ///< drawn so far
+    int tokens_ = 0;   ///< taken so far
+    size_t shown_ = 0; ///< bytes of text given out
 };
 
 } // namespace orrery

@@ -2,6 +2,7 @@
 
 #include "engine/admission.h"
 #include "engine/answer.h"
+#include "engine/reserve_more.h"
 #include "engine/run/cache_plan.h"
 #include "engine/run/model_runner.h"
 #include "engine/schedule/scheduler.h"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <set>
+#include <type_traits>
 #include <unordered_map>
 
 namespace orrery {
@@ -57,8 +59,12 @@ struct Job {
     std::vector<std::unique_ptr<Writer>> writers; ///< one per sample
     /// Samples 1, 2, … begin when sample 0 has read the prompt: they share what it has computed.
     bool forks_wait = false;
-    int open = 0; ///< samples that have not ended
+    int open = 0;    ///< samples that have not ended
+    Verdict ordered; ///< why it is to end at the next step, if it is
 };
+
+// A delta that is complete joins the others without fail, once there is room for it.
+static_assert(std::is_nothrow_move_constructible_v<TokenDelta>);
 
 } // namespace
 
@@ -66,15 +72,19 @@ struct Engine::Impl {
     Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked);
 
     void add(RequestId id, Request request);
-    void enter(RequestId id, Job& job, const Request& request, const Verdict& verdict);
+    void enter(RequestId id, Job& job, const Request& request, Verdict verdict);
+    void order_end(RequestId id, Job& job, Verdict verdict) noexcept;
     const StepReport& step(std::vector<TokenDelta>& deltas);
+    const StepReport* settle(std::vector<TokenDelta>& deltas);
     std::vector<float> score(const std::vector<TokenId>& ids);
     void set_budgets(int max_step_tokens, int max_sequences, int max_chunk);
     void check_integrity() const;
 
     // The phases of a step.
+    void iterate(std::vector<TokenDelta>& deltas, bool held);
     void begin_report(Clock::time_point start);
-    void end_what_was_asked_for(std::vector<TokenDelta>& deltas);
+    void run_plan(StopWatch& watch, std::vector<TokenDelta>& deltas);
+    void end_what_is_due(std::vector<TokenDelta>& deltas);
     void describe(const StepPlan& plan);
     bool run(const StepPlan& plan, StopWatch& watch, std::span<const float>& logits,
              std::vector<TokenDelta>& deltas);
@@ -83,13 +93,15 @@ struct Engine::Impl {
     void fork_samples(Writer& first, std::span<const float> logits);
     void publish(std::vector<TokenDelta>& deltas);
     void end_report();
+    void count_queues();
     void forget_ended();
     void measure_costs();
+    void fail_all(const std::exception& failure, std::vector<TokenDelta>& deltas);
 
     TokenDelta delta_of(const Writer& writer) const;
     void end(Writer& writer, FinishReason reason, const std::string& error, std::vector<TokenDelta>& deltas);
     void end(Job& job, FinishReason reason, const std::string& error, std::vector<TokenDelta>& deltas);
-    void close(Writer& writer, FinishReason reason, TokenDelta& delta);
+    void close(Writer& writer, FinishReason reason, TokenDelta& delta) noexcept;
 
     std::shared_ptr<Model> model;
     EngineConfig config;
@@ -104,13 +116,11 @@ struct Engine::Impl {
     std::unordered_map<RequestId, Job> jobs;
     std::set<std::pair<Clock::time_point, RequestId>> deadlines;
 
-    /// Ends that were asked for since the last step.
-    struct Ending {
-        RequestId request;
-        FinishReason reason;
-        std::string error;
-    };
-    std::vector<Ending> endings;
+    int unforked = 0; ///< samples of all jobs that wait for their sample 0
+
+    // Each has room for all jobs, so that to order an end, and to end, cannot fail.
+    std::vector<RequestId> endings; ///< ordered since the last step
+    std::vector<RequestId> ended;   ///< all samples have ended; forgotten before the step is over
 
     // The step that is running.
     struct Draw {
@@ -120,7 +130,6 @@ struct Engine::Impl {
     };
     std::vector<Writer*> due; ///< those whose next token can be drawn, in the order of the rows of logits
     std::vector<Draw> draws;
-    std::vector<RequestId> ended;
     StepReport report;
     PreemptionCosts costs;
     bool profiling = false;
@@ -130,7 +139,7 @@ Engine::Impl::Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked)
     : model(std::move(its_model)),
       config(plan_cache(asked, *model)),
       rules(*model, std::min(config.context, config.blocks * config.block_size)),
-      runner(*model->decoder, *model->backend, cache_spec(config, model->config), config.context),
+      runner(*model->decoder, *model->backend, cache_spec(config, model->config), rules.capacity),
       store(config.blocks, config.block_size, config.prefix_cache),
       swap(config.swap_bytes, runner.block_bytes()),
       scheduler(store, swap, config.policy, config.preemption,
@@ -142,32 +151,38 @@ Engine::Impl::Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked)
 // ---------------------------------------------------------------- what is asked for between steps
 
 void Engine::Impl::add(RequestId id, Request request) {
+    for (std::vector<RequestId>* list : {&endings, &ended})
+        reserve_more(*list, jobs.size() + 1 - list->size());
     const auto [entry, is_new] = jobs.try_emplace(id);
     if (!is_new)
         throw Error("There is a request " + std::to_string(id) + " already.");
     Job& job = entry->second;
     job.added = Clock::now();
 
-    const Verdict verdict = judge(request, model->config.vocab, rules.capacity, config);
-    if (verdict.reason == FinishReason::rejected) {
-        // Nothing else of it can be trusted, and all that is left to do is to say so.
-        const int samples = std::clamp(request.samples, 1, max_samples);
-        Request refused;
-        refused.prompt = std::move(request.prompt);
-        refused.samples = samples;
-        request = std::move(refused);
-    }
     // A job that is not complete must not stay behind: nobody would ever end it.
     try {
-        enter(id, job, request, verdict);
+        Verdict verdict = judge(request, model->config.vocab, rules.capacity, config);
+        if (verdict.reason == FinishReason::rejected) {
+            // Nothing else of it can be trusted, and all that is left to do is to say so.
+            const int samples = std::clamp(request.samples, 1, max_samples);
+            Request refused;
+            refused.prompt = std::move(request.prompt);
+            refused.samples = samples;
+            request = std::move(refused);
+        }
+        enter(id, job, request, std::move(verdict));
     } catch (...) {
+        for (const auto& writer : job.writers)
+            scheduler.remove(*writer);
+        if (job.deadline)
+            deadlines.erase({*job.deadline, id});
         jobs.erase(entry);
         throw;
     }
 }
 
 /// Makes the writers of a request that has been judged, and hands them to the scheduler.
-void Engine::Impl::enter(RequestId id, Job& job, const Request& request, const Verdict& verdict) {
+void Engine::Impl::enter(RequestId id, Job& job, const Request& request, Verdict verdict) {
     const uint64_t seed = request.sampling.seed.value_or(fresh_seed());
     const uint64_t arrival = ++arrivals;
     for (int i = 0; i < request.samples; ++i) {
@@ -186,18 +201,28 @@ void Engine::Impl::enter(RequestId id, Job& job, const Request& request, const V
             writer.tokens = request.prompt;
     }
     job.open = request.samples;
-    if (verdict.reason != FinishReason::none) {
-        endings.push_back({id, verdict.reason, verdict.why});
-        return;
-    }
-    if (request.time_limit) {
-        job.deadline = job.added + *request.time_limit;
+    if (verdict.reason != FinishReason::none)
+        return order_end(id, job, std::move(verdict));
+    // A limit past the end of the clock never passes.
+    const auto left = std::chrono::floor<std::chrono::milliseconds>(Clock::time_point::max() - job.added);
+    if (request.time_limit && *request.time_limit < left) {
+        job.deadline = job.added + std::max(*request.time_limit, std::chrono::milliseconds(0));
         deadlines.emplace(*job.deadline, id);
     }
     // Without a cache there is nothing to share.
-    job.forks_wait = request.samples > 1 && !config.naive;
-    for (int i = 0; i < (job.forks_wait ? 1 : request.samples); ++i)
+    const bool forks_wait = request.samples > 1 && !config.naive;
+    for (int i = 0; i < (forks_wait ? 1 : request.samples); ++i)
         scheduler.enqueue(*job.writers[size_t(i)]);
+    job.forks_wait = forks_wait;
+    unforked += forks_wait ? request.samples - 1 : 0;
+}
+
+/// The first order counts.
+void Engine::Impl::order_end(RequestId id, Job& job, Verdict verdict) noexcept {
+    if (job.ordered.reason != FinishReason::none)
+        return;
+    job.ordered = std::move(verdict);
+    endings.push_back(id);
 }
 
 void Engine::Impl::set_budgets(int max_step_tokens, int max_sequences, int max_chunk) {
@@ -207,8 +232,7 @@ void Engine::Impl::set_budgets(int max_step_tokens, int max_sequences, int max_c
                     " tokens make no sense: the first two are at least 1, the last at least 0.");
     // Sequences that run already go on running, so there may be more of them than the new limit.
     const int outputs = std::max(max_sequences, int(scheduler.running().size()));
-    if (max_step_tokens > runner.max_rows() || outputs > runner.max_outputs())
-        runner.reserve(std::max(max_step_tokens, runner.max_rows()), std::max(outputs, runner.max_outputs()));
+    runner.reserve(max_step_tokens, outputs);
     config.max_step_tokens = max_step_tokens;
     config.max_sequences = max_sequences;
     config.max_chunk = max_chunk;
@@ -218,13 +242,40 @@ void Engine::Impl::set_budgets(int max_step_tokens, int max_sequences, int max_c
 // ---------------------------------------------------------------- one step
 
 const StepReport& Engine::Impl::step(std::vector<TokenDelta>& deltas) {
+    iterate(deltas, false);
+    return report;
+}
+
+const StepReport* Engine::Impl::settle(std::vector<TokenDelta>& deltas) {
+    const bool out_of_time = !deadlines.empty() && deadlines.begin()->first <= Clock::now();
+    if (endings.empty() && !out_of_time)
+        return nullptr;
+    iterate(deltas, true);
+    return &report;
+}
+
+/// One step; `held`, one in which nothing runs.
+void Engine::Impl::iterate(std::vector<TokenDelta>& deltas, bool held) {
     const auto start = Clock::now();
-    StopWatch watch(start);
     begin_report(start);
+    try {
+        StopWatch watch(start);
+        end_what_is_due(deltas);
+        watch.lap(report.publish_ns);
+        if (!held)
+            run_plan(watch, deltas);
+        end_report();
+        watch.lap(report.publish_ns);
+        report.duration_ns = nanoseconds(Clock::now() - start);
+        if (config.check || jobs.empty())
+            check_integrity();
+    } catch (const std::exception& failure) {
+        fail_all(failure, deltas);
+        report.duration_ns = nanoseconds(Clock::now() - start);
+    }
+}
 
-    end_what_was_asked_for(deltas);
-    watch.lap(report.publish_ns);
-
+void Engine::Impl::run_plan(StopWatch& watch, std::vector<TokenDelta>& deltas) {
     const StepPlan& plan = scheduler.plan();
     describe(plan);
     watch.lap(report.schedule_ns);
@@ -237,12 +288,6 @@ const StepReport& Engine::Impl::step(std::vector<TokenDelta>& deltas) {
         watch.lap(report.sample_ns);
         publish(deltas);
     }
-    end_report();
-    watch.lap(report.publish_ns);
-    report.duration_ns = nanoseconds(Clock::now() - start);
-    if (config.check || jobs.empty())
-        check_integrity();
-    return report;
 }
 
 void Engine::Impl::begin_report(Clock::time_point start) {
@@ -259,11 +304,12 @@ void Engine::Impl::begin_report(Clock::time_point start) {
     report = std::move(fresh);
 }
 
-void Engine::Impl::end_what_was_asked_for(std::vector<TokenDelta>& deltas) {
+/// Ends what was ordered to end, and what is out of time.
+void Engine::Impl::end_what_is_due(std::vector<TokenDelta>& deltas) {
     const auto now = Clock::now();
-    for (const Ending& ending : endings)
-        if (const auto job = jobs.find(ending.request); job != jobs.end())
-            end(job->second, ending.reason, ending.error, deltas);
+    for (const RequestId id : endings)
+        if (const auto job = jobs.find(id); job != jobs.end())
+            end(job->second, job->second.ordered.reason, job->second.ordered.why, deltas);
     endings.clear();
     while (!deadlines.empty() && deadlines.begin()->first <= now)
         end(jobs.at(deadlines.begin()->second), FinishReason::time_limit, {}, deltas);
@@ -313,7 +359,7 @@ bool Engine::Impl::run(const StepPlan& plan, StopWatch& watch, std::span<const f
         spdlog::error("Step {} failed: {}", report.number, failure.what());
         runner.drain();
         scheduler.abandon();
-        const std::string why = std::string("The model could not be run: ") + failure.what();
+        const std::string why = "The model could not be run: " + sentence_of(failure);
         for (const ReportRow& row : report.rows)
             if (const auto job = jobs.find(row.request); job != jobs.end())
                 end(job->second, FinishReason::error, why, deltas);
@@ -342,7 +388,7 @@ void Engine::Impl::draw(Writer& writer, std::span<const float> logits) {
     try {
         drawn.sample = writer.answer.draw(logits, writer.tokens);
     } catch (const std::exception& failure) {
-        drawn.error = failure.what();
+        drawn.error = "The next token could not be drawn: " + sentence_of(failure);
     }
 }
 
@@ -350,6 +396,7 @@ void Engine::Impl::draw(Writer& writer, std::span<const float> logits) {
 void Engine::Impl::fork_samples(Writer& first, std::span<const float> logits) {
     Job& job = first.job;
     job.forks_wait = false;
+    unforked -= int(job.writers.size()) - 1;
     for (size_t i = 1; i < job.writers.size(); ++i) {
         Writer& writer = *job.writers[i];
         scheduler.fork(first, writer);
@@ -370,11 +417,13 @@ void Engine::Impl::publish(std::vector<TokenDelta>& deltas) {
         }
         if (config.naive)
             writer.computed = writer.most_computed = 0;
+        // Once the answer has taken the token, its delta is there: nothing fails in between.
+        reserve_more(deltas);
+        Answer::Piece piece = writer.answer.take(drawn.sample.token, writer.length());
         if (writer.timings.first_token_ns == 0)
             writer.timings.first_token_ns = nanoseconds(now - writer.job.added);
         report.generated_tokens += 1;
 
-        Answer::Piece piece = writer.answer.take(drawn.sample.token, writer.length());
         TokenDelta& delta = deltas.emplace_back(delta_of(writer));
         delta.token = drawn.sample.token;
         delta.text = std::move(piece.text);
@@ -394,16 +443,7 @@ void Engine::Impl::forget_ended() {
 
 void Engine::Impl::end_report() {
     forget_ended();
-    report.running = int32_t(scheduler.running().size());
-    report.waiting = scheduler.waiting();
-    report.swapped = scheduler.swapped();
-    const BlockPool& pool = store.pool();
-    report.blocks_total = pool.total();
-    report.blocks_free = pool.free();
-    report.blocks_cached = pool.cached();
-    report.blocks_held = pool.held();
-    report.blocks_swapped = swap.used();
-    report.slots_unused = scheduler.unused_slots();
+    count_queues();
     measure_costs();
     if (profiling) {
         const kernels::KernelProfile profile = model->backend->take_profile();
@@ -412,6 +452,19 @@ void Engine::Impl::end_report() {
         report.norm_ns = int64_t(profile.norm_ns);
         report.other_ns = int64_t(profile.other_ns);
     }
+}
+
+void Engine::Impl::count_queues() {
+    report.running = int32_t(scheduler.running().size());
+    report.waiting = scheduler.waiting() + unforked;
+    report.swapped = scheduler.swapped();
+    const BlockPool& pool = store.pool();
+    report.blocks_total = pool.total();
+    report.blocks_free = pool.free();
+    report.blocks_cached = pool.cached();
+    report.blocks_held = pool.held();
+    report.blocks_swapped = swap.used();
+    report.slots_unused = scheduler.unused_slots();
 }
 
 /// What a preemption would cost, from the steps so far.
@@ -438,13 +491,14 @@ TokenDelta Engine::Impl::delta_of(const Writer& writer) const {
     return delta;
 }
 
-/// Ends a sequence that has not ended, with a delta of its own.
+/// Ends a sequence that has not ended, with a delta of its own. Where that fails it has not ended.
 void Engine::Impl::end(Writer& writer, FinishReason reason, const std::string& error,
                        std::vector<TokenDelta>& deltas) {
-    TokenDelta& delta = deltas.emplace_back(delta_of(writer));
-    delta.text = writer.answer.flush();
+    TokenDelta delta = delta_of(writer);
+    delta.text = writer.answer.rest(writer.tokens);
     delta.error = error;
-    close(writer, reason, delta);
+    reserve_more(deltas);
+    close(writer, reason, deltas.emplace_back(std::move(delta)));
 }
 
 void Engine::Impl::end(Job& job, FinishReason reason, const std::string& error,
@@ -455,9 +509,10 @@ void Engine::Impl::end(Job& job, FinishReason reason, const std::string& error,
 }
 
 /// The one place where an answer ends: its blocks go back, the delta says why and what it cost.
-void Engine::Impl::close(Writer& writer, FinishReason reason, TokenDelta& delta) {
+void Engine::Impl::close(Writer& writer, FinishReason reason, TokenDelta& delta) noexcept {
     Job& job = writer.job;
     scheduler.remove(writer);
+    unforked -= job.forks_wait && writer.sample > 0;
     writer.timings.finished_ns = nanoseconds(Clock::now() - job.added);
     delta.finish = reason;
     delta.usage = {writer.prompt_tokens, writer.cached_tokens, writer.answer.tokens(), writer.preemptions};
@@ -467,6 +522,21 @@ void Engine::Impl::close(Writer& writer, FinishReason reason, TokenDelta& delta)
     if (job.deadline)
         deadlines.erase({*job.deadline, writer.request});
     ended.push_back(writer.request);
+}
+
+/// A step failed where it cannot be told whose fault it was, or who of its sequences is whole: all of them
+/// end, from wherever they stand, and what is left is an engine without requests.
+void Engine::Impl::fail_all(const std::exception& failure, std::vector<TokenDelta>& deltas) {
+    spdlog::error("Step {} failed, and with it all requests: {}", report.number, failure.what());
+    runner.drain();
+    scheduler.abandon();
+    const std::string why = "The engine failed in the middle of a step: " + sentence_of(failure);
+    for (auto& [id, job] : jobs)
+        end(job, FinishReason::error, why, deltas);
+    endings.clear();
+    forget_ended();
+    count_queues();
+    check_integrity();
 }
 
 // ---------------------------------------------------------------- the rest
@@ -481,16 +551,13 @@ std::vector<float> Engine::Impl::score(const std::vector<TokenId>& ids) {
     logits.reserve(ids.size() * size_t(model->config.vocab));
     Sequence sequence;
     sequence.tokens = ids;
-    store.record(nullptr);
-    const bool fits = store.extend(sequence.table, length);
-    if (!fits) {
-        store.record(&report);
-        throw Error("The sequence needs " + std::to_string(store.blocks_for(length)) + " blocks: " +
-                    std::to_string(store.pool().available()) + " are left by the requests that run.");
-    }
     const int most = std::min(config.max_step_tokens, runner.max_outputs());
     StepPlan plan;
+    store.record(nullptr);
     try {
+        if (!store.extend(sequence.table, length))
+            throw Error("The sequence needs " + std::to_string(store.blocks_for(length)) + " blocks: " +
+                        std::to_string(store.pool().available()) + " are left by the requests that run.");
         for (int first = 0; first < length; first += most) {
             plan.parts = {{&sequence, first, std::min(most, length - first)}};
             runner.prepare(plan, swap, true);
@@ -531,13 +598,14 @@ void Engine::add(RequestId id, Request request) {
     impl_->add(id, std::move(request));
 }
 
-void Engine::cancel(RequestId id, FinishReason reason) {
-    impl_->endings.push_back({id, reason, {}});
+void Engine::cancel(RequestId id, FinishReason reason) noexcept {
+    if (const auto job = impl_->jobs.find(id); job != impl_->jobs.end())
+        impl_->order_end(id, job->second, {reason, {}});
 }
 
-void Engine::cancel_all(FinishReason reason) {
-    for (const auto& [id, job] : impl_->jobs)
-        impl_->endings.push_back({id, reason, {}});
+void Engine::cancel_all(FinishReason reason) noexcept {
+    for (auto& [id, job] : impl_->jobs)
+        impl_->order_end(id, job, {reason, {}});
 }
 
 void Engine::retune(RequestId id, const SamplingParams& params) {
@@ -559,11 +627,12 @@ const StepReport& Engine::step(std::vector<TokenDelta>& deltas) {
     return impl_->step(deltas);
 }
 
-void Engine::settle(std::vector<TokenDelta>& deltas) {
-    impl_->end_what_was_asked_for(deltas);
-    impl_->forget_ended();
-    if (idle())
-        check_integrity();
+const StepReport* Engine::settle(std::vector<TokenDelta>& deltas) {
+    return impl_->settle(deltas);
+}
+
+std::optional<std::chrono::steady_clock::time_point> Engine::next_deadline() const {
+    return impl_->deadlines.empty() ? std::nullopt : std::optional(impl_->deadlines.begin()->first);
 }
 
 const EngineConfig& Engine::config() const {

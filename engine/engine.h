@@ -11,7 +11,9 @@
 #include "engine/request.h"
 #include "engine/step_report.h"
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace orrery {
@@ -51,13 +53,15 @@ public:
     Engine(std::shared_ptr<Model> model, const EngineConfig& config);
     ~Engine();
 
-    /// Takes a request. It is never refused by an exception: one that can never fit, or makes no sense, ends
-    /// at the next step with FinishReason::rejected and a sentence that says why, with the numbers.
+    /// Takes a request. One that can never fit, or makes no sense, is not refused by an exception: it ends at
+    /// the next step with FinishReason::rejected and a sentence that says why, with the numbers. Throws
+    /// std::bad_alloc where the engine's host has no memory for it; then it was never there.
     /// `id` is the caller's, unique among requests that have not ended.
     void add(RequestId id, Request request);
-    /// Ends a request at the next step. Unknown ids (it may have ended just now) are ignored.
-    void cancel(RequestId id, FinishReason reason = FinishReason::cancelled);
-    void cancel_all(FinishReason reason = FinishReason::cancelled);
+    /// Ends a request at the next step. Unknown ids (it may have ended just now) are ignored; who asks first
+    /// names the reason.
+    void cancel(RequestId id, FinishReason reason = FinishReason::cancelled) noexcept;
+    void cancel_all(FinishReason reason = FinishReason::cancelled) noexcept;
     /// Swaps the sampling parameters of a running request; in force from its next token. The seed stays.
     /// Throws Error where they make no sense.
     void retune(RequestId id, const SamplingParams& params);
@@ -70,11 +74,20 @@ public:
 
     /// One iteration: plan, run, sample, publish. Appends what it brought to `deltas`. The report is valid
     /// until the next step.
+    ///
+    /// Where the model cannot be run, the requests that were to run end with FinishReason::error. Where
+    /// anything else fails, all requests do. Either way each of them ends exactly once, what the step had
+    /// published stays, all blocks go back, and the engine is ready for the next request. Throws only where
+    /// even that fails; then the engine cannot be used any more.
     const StepReport& step(std::vector<TokenDelta>& deltas);
 
-    /// Ends what is to end (cancelled, refused, out of time) without a step: for an engine that is held.
-    /// Appends the ends to `deltas`, as step() would.
-    void settle(std::vector<TokenDelta>& deltas);
+    /// Ends what is to end (cancelled, refused, out of time) without running anything: for an engine that is
+    /// held. Returns the report of these ends, numbered like a step's and valid until the next, or null where
+    /// there was nothing to end. Otherwise as step().
+    const StepReport* settle(std::vector<TokenDelta>& deltas);
+
+    /// When the first of the requests' time limits passes, if any has one.
+    std::optional<std::chrono::steady_clock::time_point> next_deadline() const;
 
     const EngineConfig& config() const; ///< with every 0 replaced by the number in force
     const Model& model() const;

@@ -50,7 +50,7 @@ struct Preemption {
 };
 
 struct StepReport {
-    uint64_t number = 0;  ///< counts up from 1
+    uint64_t number = 0;  ///< counts up from 1; ends without a step (Engine::settle) count too
     int64_t start_ns = 0; ///< since the engine was made
     int64_t duration_ns = 0;
 
@@ -75,9 +75,9 @@ struct StepReport {
     int32_t saved_tokens = 0;      ///< not computed, because a prefix was found in the cache
     int32_t generated_tokens = 0;  ///< new tokens that were sampled
 
-    // Queues after the step.
+    // Queues after the step: every sample that has not ended stands in one of them.
     int32_t running = 0;
-    int32_t waiting = 0;
+    int32_t waiting = 0; ///< those included that begin once their request's first sample has read the prompt
     int32_t swapped = 0;
 
     // Blocks after the step: free + cached + held = total.

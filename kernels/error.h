@@ -1,6 +1,8 @@
 // The one exception type of Orrery: a sentence a person can act on.
 #pragma once
 
+#include <exception>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -23,5 +25,12 @@ class Cancelled : public Error {
 public:
     using Error::Error;
 };
+
+/// The sentence about a failure of any kind: an Error's own, and plain words where memory has run out in the
+/// middle of something.
+inline std::string sentence_of(const std::exception& failure) {
+    return dynamic_cast<const std::bad_alloc*>(&failure) ? "There was no memory left for it."
+                                                         : failure.what();
+}
 
 } // namespace orrery

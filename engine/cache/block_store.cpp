@@ -1,5 +1,6 @@
 #include "engine/cache/block_store.h"
 
+#include "engine/reserve_more.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -20,10 +21,17 @@ BlockStore::BlockStore(int blocks, int block_size, bool prefix_cache)
       pool_(blocks),
       index_(prefix_cache ? blocks : 0, block_size) {}
 
-void BlockStore::event(BlockEventKind kind, int32_t block, RequestId request) {
+void BlockStore::record(StepReport* report) {
+    if (report)
+        report->block_events.reserve(max_block_events);
+    report_ = report;
+}
+
+void BlockStore::event(BlockEventKind kind, int32_t block, RequestId request) noexcept {
     if (!report_)
         return;
-    if (report_->block_events.size() < max_block_events)
+    // There is room for these: what changes blocks must not fail half-way for want of memory.
+    if (report_->block_events.size() < report_->block_events.capacity())
         report_->block_events.push_back({kind, block, request});
     else
         report_->block_events_dropped += 1;
@@ -67,6 +75,7 @@ const BlockStore::Match& BlockStore::match(BlockTable& table, std::span<const To
 
 void BlockStore::adopt(BlockTable& table, const Match& match) {
     assert(table.blocks.empty());
+    reserve_more(table.blocks, match.blocks.size());
     for (const int32_t block : match.blocks) {
         pool_.share(block);
         table.blocks.push_back(block);
@@ -75,7 +84,7 @@ void BlockStore::adopt(BlockTable& table, const Match& match) {
     table.indexed = int(match.blocks.size());
 }
 
-int32_t BlockStore::take(RequestId request) {
+int32_t BlockStore::take(RequestId request) noexcept {
     const BlockPool::Taken taken = pool_.take();
     if (taken.had_content) {
         index_.erase(taken.block);
@@ -89,14 +98,15 @@ bool BlockStore::extend(BlockTable& table, int tokens) {
     const int missing = blocks_for(tokens) - int(table.blocks.size());
     if (missing > pool_.available())
         return false;
+    reserve_more(table.blocks, size_t(std::max(missing, 0)));
     for (int i = 0; i < missing; ++i)
         table.blocks.push_back(take(table.request));
     return true;
 }
 
 void BlockStore::fork(const BlockTable& from, BlockTable& to) {
-    to.blocks = from.blocks;
     to.chain = from.chain;
+    to.blocks = from.blocks;
     to.indexed = from.indexed;
     for (const int32_t block : to.blocks) {
         pool_.share(block);
@@ -104,13 +114,13 @@ void BlockStore::fork(const BlockTable& from, BlockTable& to) {
     }
 }
 
-int32_t BlockStore::replace(BlockTable& table, int index) {
+int32_t BlockStore::replace(BlockTable& table, int index) noexcept {
     const int32_t old_block = table.blocks[size_t(index)];
     table.blocks[size_t(index)] = take(table.request);
     return old_block;
 }
 
-void BlockStore::undo_replace(BlockTable& table, int index, int32_t old_block) {
+void BlockStore::undo_replace(BlockTable& table, int index, int32_t old_block) noexcept {
     const int32_t fresh = table.blocks[size_t(index)];
     table.blocks[size_t(index)] = old_block;
     pool_.release(fresh);
@@ -132,7 +142,7 @@ void BlockStore::fill(BlockTable& table, std::span<const TokenId> tokens, int co
     }
 }
 
-void BlockStore::release(BlockTable& table) {
+void BlockStore::release(BlockTable& table) noexcept {
     for (auto block = table.blocks.rbegin(); block != table.blocks.rend(); ++block) {
         pool_.release(*block);
         event(BlockEventKind::freed, *block, table.request);

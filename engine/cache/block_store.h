@@ -2,6 +2,8 @@
 //
 // Keys and values themselves lie on the device; here they are numbers. Every change to a block's state is
 // recorded as an event for the step's report.
+//
+// A call that fails for want of memory has changed nothing; those that give blocks back cannot fail.
 #pragma once
 
 #include "engine/cache/block_pool.h"
@@ -41,30 +43,30 @@ public:
     /// Puts a fresh block in the place of a shared one. The table's claim on the old block stays with the
     /// caller, who releases it once the content has been copied (or takes it back by undo_replace).
     /// One block must be available.
-    int32_t replace(BlockTable& table, int index);
-    void undo_replace(BlockTable& table, int index, int32_t old_block);
+    int32_t replace(BlockTable& table, int index) noexcept;
+    void undo_replace(BlockTable& table, int index, int32_t old_block) noexcept;
 
     /// A claim on a block that no table names, so that its content stays until it has been copied.
-    void pin(int32_t block) { pool_.share(block); }
-    void unpin(int32_t block) { pool_.release(block); }
+    void pin(int32_t block) noexcept { pool_.share(block); }
+    void unpin(int32_t block) noexcept { pool_.release(block); }
 
     /// Tells that keys and values of the first `computed` of `tokens` are there: blocks that became full can
     /// be found from now on.
     void fill(BlockTable& table, std::span<const TokenId> tokens, int computed);
 
     /// Gives all blocks back, the last first.
-    void release(BlockTable& table);
+    void release(BlockTable& table) noexcept;
 
-    /// Where events of this step go, and how many at the most; what is past the limit is counted in the
-    /// report.
-    void record(StepReport* report) { report_ = report; }
-    void event(BlockEventKind kind, int32_t block, RequestId request);
+    /// Where events go, or nowhere. The report's list of them gets its full size at once; what is past that
+    /// is counted in the report.
+    void record(StepReport* report);
+    void event(BlockEventKind kind, int32_t block, RequestId request) noexcept;
 
     /// Throws Error unless the pool, the index and these tables agree.
     void check_integrity(std::span<const BlockTable* const> tables) const;
 
 private:
-    int32_t take(RequestId request);
+    int32_t take(RequestId request) noexcept;
     const Hash128& hash_of(BlockTable& table, std::span<const TokenId> tokens, int block);
     std::span<const TokenId> slice(std::span<const TokenId> tokens, int block) const {
         return tokens.subspan(size_t(block) * size_t(block_size_), size_t(block_size_));

@@ -1,5 +1,7 @@
 #include "engine/cache/host_swap.h"
 
+#include "engine/reserve_more.h"
+
 #include <algorithm>
 #include <limits>
 #include <new>
@@ -18,6 +20,8 @@ bool HostSwap::take(int count, std::vector<int32_t>& taken) {
         std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[block_bytes_]);
         if (!memory)
             return false;
+        reserve_more(memory_);
+        reserve_more(free_, memory_.size() + 1 - free_.size()); // release() finds room for every slot
         free_.push_back(int32_t(memory_.size()));
         memory_.push_back(std::move(memory));
     }
@@ -27,7 +31,7 @@ bool HostSwap::take(int count, std::vector<int32_t>& taken) {
     return true;
 }
 
-void HostSwap::release(std::vector<int32_t>& taken) {
+void HostSwap::release(std::vector<int32_t>& taken) noexcept {
     free_.insert(free_.end(), taken.begin(), taken.end());
     used_ -= int(taken.size());
     taken.clear();

@@ -22,10 +22,10 @@ public:
     int used() const { return used_; }
 
     /// Fills the empty `taken` with so many slots that nobody uses. Returns false, and takes none, where
-    /// there are not enough or the host has no memory left.
+    /// there are not enough or the host has no memory left for them.
     bool take(int count, std::vector<int32_t>& taken);
     /// Gives the slots back and empties the list.
-    void release(std::vector<int32_t>& taken);
+    void release(std::vector<int32_t>& taken) noexcept;
 
     /// The slot's bytes, block_bytes long.
     std::span<std::byte> bytes(int32_t slot) { return {memory_[size_t(slot)].get(), block_bytes_}; }

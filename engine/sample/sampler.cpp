@@ -66,9 +66,10 @@ Sampler::Sampler(SamplingParams params, uint64_t seed, uint32_t sample_index)
 
 void Sampler::retune(const SamplingParams& params) {
     validate(params);
+    SamplingParams fresh = params; // where that fails, nothing is half changed
     if (params_.mirostat == 0 && params.mirostat != 0)
         mirostat_mu_ = 2.0f * params.mirostat_tau;
-    params_ = params;
+    params_ = std::move(fresh);
 }
 
 bool Sampler::runs(SamplerStage stage) const {

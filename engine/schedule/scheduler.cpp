@@ -1,5 +1,7 @@
 #include "engine/schedule/scheduler.h"
 
+#include "engine/reserve_more.h"
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -61,14 +63,22 @@ void Scheduler::close_plan() {
         longest_wait_ = std::max(longest_wait_, sequence->passed_over);
         sequence->planned = false;
     }
-    for (const Copy& copy : copies_) {
+    reserve_more(plan_.copies, copies_.size());
+    for (const Copy& copy : copies_)
         plan_.copies.push_back({copy.from, copy.sequence->table.blocks[size_t(copy.index)]});
+    let_go_of_sources();
+    for (const StepPlan::Part& part : plan_.parts)
+        plan_.tokens += part.tokens;
+}
+
+/// The copies of this step need their sources no longer.
+void Scheduler::let_go_of_sources() noexcept {
+    for (const Copy& copy : copies_) {
         store_.unpin(copy.from);
         if (copy.replaces)
             store_.event(BlockEventKind::freed, copy.from, copy.sequence->request);
     }
-    for (const StepPlan::Part& part : plan_.parts)
-        plan_.tokens += part.tokens;
+    copies_.clear();
 }
 
 /// How many tokens the sequence gets, as far as the budget goes.
@@ -120,6 +130,7 @@ bool Scheduler::try_room(Sequence& sequence, int tokens) {
     const int missing = store_.blocks_for(sequence.computed + tokens) - int(sequence.table.blocks.size());
     if (std::max(missing, 0) + copy > store_.pool().available())
         return false;
+    reserve_more(copies_);
     if (copy)
         copies_.push_back({&sequence, begun, store_.replace(sequence.table, begun), true});
     return store_.extend(sequence.table, sequence.computed + tokens);
@@ -138,12 +149,12 @@ void Scheduler::preempt(Sequence& victim, const Sequence& beneficiary) {
     withdraw(victim);
     const bool swap =
         swap_is_better(victim) && swap_.take(store_.blocks_for(victim.computed), victim.swap_slots);
+    swapped_ += swap;
     plan_.preemptions.push_back({victim.request, beneficiary.request,
                                  swap ? PreemptionKind::swap : PreemptionKind::recompute,
                                  int32_t(victim.table.blocks.size())});
     if (swap) {
         victim.swapped_tokens = victim.computed;
-        swapped_ += 1;
         for (size_t i = 0; i < victim.swap_slots.size(); ++i) {
             plan_.swap_outs.push_back({victim.table.blocks[i], victim.swap_slots[i]});
             store_.event(BlockEventKind::swapped_out, victim.table.blocks[i], victim.request);
@@ -227,9 +238,10 @@ bool Scheduler::admit(Sequence& sequence, int promised) {
     } else if (match.partial.tokens > 0 && left > 0) {
         // The source must not be taken for something else in this step: that is what the block to spare is
         // for.
+        reserve_more(copies_);
         store_.pin(match.partial.block);
-        store_.extend(sequence.table, sequence.computed + match.partial.tokens);
         copies_.push_back({&sequence, whole, match.partial.block, false});
+        store_.extend(sequence.table, sequence.computed + match.partial.tokens);
         sequence.computed += match.partial.tokens;
     }
     if (!swapped)
@@ -298,18 +310,19 @@ void Scheduler::fork(Sequence& parent, Sequence& child) {
     start_running(child);
 }
 
-void Scheduler::remove(Sequence& sequence) {
-    if (sequence.state == SequenceState::running) {
-        running_.erase(std::ranges::find(running_, &sequence));
-        store_.release(sequence.table);
-    } else if (sequence.state == SequenceState::waiting) {
+void Scheduler::remove(Sequence& sequence) noexcept {
+    // A plan that failed may have left it between the two lists, holding blocks and slots at once.
+    if (sequence.state == SequenceState::running)
+        std::erase(running_, &sequence);
+    else if (sequence.state == SequenceState::waiting)
         waiting_.erase(&sequence);
-        forget_swapped(sequence);
-    }
+    store_.release(sequence.table);
+    forget_swapped(sequence);
     sequence.state = SequenceState::ended;
 }
 
-void Scheduler::abandon() {
+void Scheduler::abandon() noexcept {
+    let_go_of_sources();
     for (Sequence* sequence : waiting_) {
         const auto begins_in = [&](const StepPlan::Swap& out) {
             return out.slot == sequence->swap_slots.front();
@@ -320,7 +333,7 @@ void Scheduler::abandon() {
 }
 
 /// The slots are free for the next who is swapped out, which is in a later step at the earliest.
-void Scheduler::forget_swapped(Sequence& sequence) {
+void Scheduler::forget_swapped(Sequence& sequence) noexcept {
     swapped_ -= !sequence.swap_slots.empty();
     swap_.release(sequence.swap_slots);
 }

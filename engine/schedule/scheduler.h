@@ -65,11 +65,12 @@ public:
     void complete();
 
     /// The plan could not be carried out. Its sequences are to be removed; what it would have swapped out is
-    /// lost, and will be computed again.
-    void abandon();
+    /// lost, and will be computed again. Where plan(), complete() or fork() itself has failed, every sequence
+    /// is to be removed.
+    void abandon() noexcept;
 
-    /// A sequence leaves, and gives back all that it held.
-    void remove(Sequence& sequence);
+    /// A sequence leaves, and gives back all that it held. One that never came is let go as well.
+    void remove(Sequence& sequence) noexcept;
 
     void set_limits(const SchedulerLimits& limits) { limits_ = limits; }
     void set_costs(const PreemptionCosts& costs) { costs_ = costs; }
@@ -90,6 +91,7 @@ private:
     };
 
     void close_plan();
+    void let_go_of_sources() noexcept;
     int chunk(const Sequence& sequence) const;
     template <typename Choice>
     void serve(Choice choice);
@@ -103,7 +105,7 @@ private:
     void admit_waiting();
     bool admit(Sequence& sequence, int promised);
     void start_running(Sequence& sequence);
-    void forget_swapped(Sequence& sequence);
+    void forget_swapped(Sequence& sequence) noexcept;
     int missing_blocks(const Sequence& sequence) const;
 
     BlockStore& store_;

@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 #include "kernels/error.h"
 #include "tests/support/engine_run.h"
+#include "tests/support/mixed_requests.h"
 #include "tests/support/naive_llama.h"
 #include "tests/support/random.h"
 #include "tests/support/tiny_model.h"
@@ -90,6 +91,8 @@ private slots:
     void ends_at_a_stop_string();
     void ends_when_cancelled();
     void ends_at_its_time_limit();
+    void time_limits_of_any_size();
+    void settling_ends_and_reports();
 
     void an_unfinished_character_is_shown_at_the_end();
     void a_seed_is_reported_and_can_be_used_again();
@@ -103,7 +106,11 @@ private slots:
 
     void score_gives_the_logits_of_all_positions();
     void reports_add_up();
+    void every_open_sample_stands_in_a_queue();
     void budgets();
+    void a_context_beyond_the_pool_costs_nothing();
+    void absurd_budgets_change_nothing_data();
+    void absurd_budgets_change_nothing();
 
 private:
     std::shared_ptr<Model> model_;
@@ -363,6 +370,69 @@ void TestEngine::ends_at_its_time_limit() {
     QVERIFY(answers.at({2, 0}).finish == FinishReason::time_limit);
     QCOMPARE(answers.at({2, 0}).tokens.size(), size_t(0));
     QVERIFY(answers.at({3, 0}).finish == FinishReason::length);
+}
+
+void TestEngine::time_limits_of_any_size() {
+    using std::chrono::milliseconds;
+    Engine engine(model_, checked());
+    std::vector<Request> requests(4, greedy({10, 11}, 3));
+    for (Request& request : requests)
+        request.ignore_eos = true;
+    requests[0].time_limit = milliseconds::max();
+    requests[1].time_limit = std::chrono::hours(24 * 365 * 200);
+    requests[2].time_limit = milliseconds(-5);
+    requests[3].time_limit = milliseconds::min();
+    const Answers answers = test::run_all(engine, requests);
+    QVERIFY(answers.at({1, 0}).finish == FinishReason::length);
+    QVERIFY(answers.at({2, 0}).finish == FinishReason::length);
+    QVERIFY(answers.at({3, 0}).finish == FinishReason::time_limit);
+    QVERIFY(answers.at({4, 0}).finish == FinishReason::time_limit);
+}
+
+void TestEngine::settling_ends_and_reports() {
+    Engine engine(model_, checked());
+    std::vector<TokenDelta> deltas;
+    QVERIFY(!engine.next_deadline());
+    QVERIFY(engine.settle(deltas) == nullptr);
+    const auto start = std::chrono::steady_clock::now();
+    Request request = greedy(std::vector<TokenId>(20, 9), 30);
+    request.ignore_eos = true;
+    engine.add(1, request);
+    Request limited = request;
+    limited.time_limit = std::chrono::milliseconds(30);
+    engine.add(2, limited);
+    limited.time_limit = std::chrono::hours(1);
+    engine.add(3, limited);
+    engine.add(4, greedy({}, 4)); // refused
+    QVERIFY(*engine.next_deadline() >= start + std::chrono::milliseconds(30));
+    QVERIFY(*engine.next_deadline() < start + std::chrono::minutes(1));
+
+    const StepReport* report = engine.settle(deltas);
+    QVERIFY(report != nullptr);
+    QCOMPARE(report->number, uint64_t(1));
+    QCOMPARE(report->waiting, 3);
+    QCOMPARE(deltas.size(), size_t(1));
+    QVERIFY(deltas[0].finish == FinishReason::rejected && deltas[0].request == 4 && deltas[0].step == 1);
+    QVERIFY(engine.settle(deltas) == nullptr);
+    QCOMPARE(engine.step(deltas).running, 3);
+
+    QThread::msleep(40);
+    deltas.clear();
+    report = engine.settle(deltas);
+    QVERIFY(report != nullptr);
+    QCOMPARE(report->number, uint64_t(3));
+    QCOMPARE(report->running, 2);
+    QVERIFY(report->rows.empty() && !report->block_events.empty());
+    QCOMPARE(deltas.size(), size_t(1));
+    QVERIFY(deltas[0].finish == FinishReason::time_limit && deltas[0].request == 2);
+    QVERIFY(*engine.next_deadline() > start + std::chrono::minutes(50));
+    engine.cancel_all();
+    deltas.clear();
+    report = engine.settle(deltas);
+    QVERIFY(report != nullptr && report->running == 0 && report->blocks_held == 0);
+    QCOMPARE(deltas.size(), size_t(2));
+    QVERIFY(engine.idle());
+    QVERIFY(!engine.next_deadline());
 }
 
 void TestEngine::an_unfinished_character_is_shown_at_the_end() {
@@ -646,6 +716,90 @@ void TestEngine::reports_add_up() {
     QCOMPARE(prefill + cached_tokens,
              prompt_tokens); // every prompt token is found or computed for the first time
     QVERIFY(generated > 40);
+}
+
+void TestEngine::every_open_sample_stands_in_a_queue() {
+    test::Random random(test::test_seed());
+    for (int round = 0; round < 20; ++round) {
+        EngineConfig config = checked();
+        config.context = 256;
+        config.block_size = 4;
+        config.blocks = random.between(64, 120);
+        config.max_step_tokens = random.between(4, 64);
+        config.max_sequences = random.between(1, 8);
+        config.naive = round % 7 == 6;
+        Engine engine(model_, config);
+        int open = 0;
+        const std::vector<Request> requests = test::mixed_requests(random, 16, model_->config.vocab);
+        for (size_t i = 0; i < requests.size(); ++i) {
+            Request request = requests[i];
+            request.samples = random.between(1, 5);
+            open += request.samples;
+            engine.add(i + 1, request);
+        }
+        std::vector<TokenDelta> deltas;
+        while (!engine.idle()) {
+            if (random.chance(0.1))
+                engine.cancel(RequestId(random.between(1, 16)));
+            const StepReport& report = engine.step(deltas);
+            open -= int(std::ranges::count_if(
+                deltas, [](const TokenDelta& delta) { return delta.finish != FinishReason::none; }));
+            deltas.clear();
+            QCOMPARE(report.running + report.waiting + report.swapped, open);
+        }
+        QCOMPARE(open, 0);
+    }
+}
+
+void TestEngine::a_context_beyond_the_pool_costs_nothing() {
+    EngineConfig config = checked();
+    config.context = std::numeric_limits<int>::max();
+    config.cache_bytes = 0;
+    QVERIFY_EXCEPTION_THROWN(Engine(model_, config), OutOfMemory); // one full context does not fit
+    config.blocks = 4;
+    Engine engine(model_, config);
+    Request request = greedy(std::vector<TokenId>(60, 9), -1);
+    request.ignore_eos = true;
+    const Answered answer = test::run_all(engine, {request}).at({1, 0});
+    QVERIFY(answer.finish == FinishReason::context_full);
+    QCOMPARE(answer.tokens.size(), size_t(4));
+}
+
+void TestEngine::absurd_budgets_change_nothing_data() {
+    QTest::addColumn<int>("backend");
+    QTest::newRow("reference") << int(kernels::BackendKind::reference);
+    QTest::newRow("automatic") << int(kernels::BackendKind::automatic);
+}
+
+void TestEngine::absurd_budgets_change_nothing() {
+    QFETCH(int, backend);
+    const auto model = test::load_tiny(kernels::BackendKind(backend));
+    EngineConfig config = checked();
+    config.max_step_tokens = 16;
+    config.max_sequences = 3;
+    std::vector<Request> requests(6, greedy(std::vector<TokenId>(20, 9), 10));
+    for (size_t i = 0; i < requests.size(); ++i)
+        requests[i].prompt.back() = TokenId(10 + i);
+    Engine undisturbed(model, config), engine(model, config);
+    const Answers expected = test::run_all(undisturbed, requests);
+    constexpr int most = std::numeric_limits<int>::max();
+    const Answers answers = test::run_all(engine, requests, [&](int) {
+        for (const auto& [tokens, sequences] :
+             {std::pair(most, 3), std::pair(16, most), std::pair(most, most),
+              std::pair(1'000'000'000, 1'000'000'000)}) {
+            try {
+                engine.set_budgets(tokens, sequences, 5);
+                QFAIL("took what is not there");
+            } catch (const OutOfMemory& error) {
+                QVERIFY2(std::string(error.what()).find(" MiB") != std::string::npos, error.what());
+            }
+            QCOMPARE(engine.config().max_step_tokens, 16);
+            QCOMPARE(engine.config().max_sequences, 3);
+            QCOMPARE(engine.config().max_chunk, 0);
+        }
+    });
+    for (const auto& [key, answer] : expected)
+        QVERIFY2(answers.at(key) == answer, answers.at(key).describe().c_str());
 }
 
 void TestEngine::budgets() {

@@ -86,7 +86,10 @@ public:
         inner_->synchronize();
     }
     void set_profiling(bool on) override { inner_->set_profiling(on); }
-    kernels::KernelProfile take_profile() override { return inner_->take_profile(); }
+    kernels::KernelProfile take_profile() override {
+        see("take_profile");
+        return inner_->take_profile();
+    }
 
 private:
     void see(std::string_view operation) {
