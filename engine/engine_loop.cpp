@@ -2,14 +2,19 @@
 
 #include "engine/admission.h"
 #include "engine/platform/system.h"
+#include "engine/reserve_more.h"
 #include "kernels/error.h"
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bitset>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -20,17 +25,27 @@ namespace {
 /// Reports of a minute at 60 steps a second; a reader that falls behind further misses the oldest.
 constexpr size_t report_ring_size = 4096;
 
+/// How long the engine's thread waits before it tries again what it had no memory for.
+constexpr std::chrono::milliseconds retry_interval{10};
+
 /// The last reports. Whoever takes them takes all at once, by exchange: neither side holds the lock for
 /// longer than it takes to move one report.
 class ReportRing {
 public:
-    void push(StepReport report) {
-        const std::lock_guard lock(mutex_);
-        if (reports_.size() < report_ring_size) {
-            reports_.push_back(std::move(report));
-        } else {
-            reports_[oldest_] = std::move(report);
+    /// A report that there is no memory for counts as dropped.
+    void push(const StepReport& report) noexcept {
+        try {
+            StepReport copy = report;
+            const std::lock_guard lock(mutex_);
+            if (reports_.size() < report_ring_size) {
+                reports_.push_back(std::move(copy));
+                return;
+            }
+            reports_[oldest_] = std::move(copy);
             oldest_ = (oldest_ + 1) % report_ring_size;
+            dropped_ += 1;
+        } catch (const std::bad_alloc&) {
+            const std::lock_guard lock(mutex_);
             dropped_ += 1;
         }
     }
@@ -57,6 +72,12 @@ private:
     uint64_t dropped_ = 0;
 };
 
+/// A request whose end has not been written to the text queue.
+struct Open {
+    std::bitset<max_samples> samples; ///< those that have not ended
+    bool lost = false;                ///< the engine does not have it: the loop itself is to end it
+};
+
 } // namespace
 
 struct EngineLoop::Impl {
@@ -65,18 +86,29 @@ struct EngineLoop::Impl {
     explicit Impl(std::unique_ptr<Engine> its_engine)
         : engine(std::move(its_engine)), config(engine->config()) {}
 
-    void post(Command command) {
+    /// What `with` does happens together with it: no other command comes in between.
+    template <typename With>
+    void post(Command command, With with) {
         {
             const std::lock_guard lock(mutex);
             commands.push_back(std::move(command));
+            with();
         }
         woken.notify_one();
+    }
+    void post(Command command) {
+        post(std::move(command), [] {});
     }
 
     void main();
     bool drain();
-    void step();
+    void wait_for_work(std::unique_lock<std::mutex>& lock);
+    void add(RequestId id, Request&& request);
+    void advance();
+    void note_ends(size_t first);
+    void end_lost();
     void publish();
+    bool all_said() const { return deltas.empty() && !any_lost; }
 
     std::unique_ptr<Engine> engine; ///< the engine's thread alone, but for its model
     const EngineConfig config;      ///< as it was in the beginning
@@ -85,35 +117,56 @@ struct EngineLoop::Impl {
     std::mutex mutex;
     std::condition_variable woken;
     std::vector<Command> commands;
-    std::atomic<RequestId> last_id{0};
+    std::map<RequestId, Open> open; ///< what was submitted and has not ended
+    RequestId last_id = 0;
+    bool ending = false; ///< nothing is asked for any more
     std::atomic<bool> is_paused{false};
 
     // Text out.
     std::mutex text_mutex;
     std::vector<TokenDelta> text;
-    std::function<void()> wakeup;
+    std::recursive_mutex wakeup_mutex; ///< held while the wakeup is called; it may set another one
+    std::shared_ptr<const std::function<void()>> wakeup;
 
     ReportRing reports;
 
     // The engine's thread alone.
     std::vector<Command> draining;
-    std::vector<TokenDelta> deltas;
+    std::vector<TokenDelta> deltas; ///< written, and not in the text queue yet
+    bool any_lost = false;
+    bool broken = false; ///< the engine is not to be touched any more
     bool paused = false;
-    bool ending = false;
     int64_t allowed_steps = 0; ///< while paused
 
     std::thread thread;
 };
 
+/// Sleeps until there is something to do: a command, the end, a time limit, or another try at what there was
+/// no memory for.
+void EngineLoop::Impl::wait_for_work(std::unique_lock<std::mutex>& lock) {
+    if (!all_said()) {
+        woken.wait_for(lock, retry_interval, [this] { return !commands.empty(); });
+        return;
+    }
+    const auto called = [this] { return !commands.empty() || ending; };
+    const auto deadline = broken ? std::nullopt : engine->next_deadline();
+    if (deadline)
+        woken.wait_until(lock, *deadline, called);
+    else
+        woken.wait(lock, called);
+}
+
 /// Runs what was asked for since the last step. Waits while there is nothing else to do. Returns false once
 /// the loop is to end.
 bool EngineLoop::Impl::drain() {
+    bool last = false;
     {
         std::unique_lock lock(mutex);
-        const bool may_step = !engine->idle() && (!paused || allowed_steps > 0);
-        if (!may_step && !ending)
-            woken.wait(lock, [this] { return !commands.empty(); });
+        const bool may_step = !broken && !engine->idle() && (!paused || allowed_steps > 0);
+        if (!may_step)
+            wait_for_work(lock);
         draining.swap(commands);
+        last = ending;
     }
     for (const Command& command : draining) {
         try {
@@ -123,59 +176,137 @@ bool EngineLoop::Impl::drain() {
         }
     }
     draining.clear();
-    return !ending || !engine->idle();
+    if (!last)
+        return true;
+    paused = false;
+    if (!broken)
+        engine->cancel_all();
+    return !all_said() || !(broken || engine->idle());
 }
 
 void EngineLoop::Impl::main() {
     platform::set_thread_name("engine");
     while (drain()) {
-        if (engine->idle())
-            continue;
-        if (paused && !ending && allowed_steps == 0) {
-            try {
-                engine->settle(deltas);
-            } catch (const std::exception& failure) {
-                spdlog::error("Ending requests while the engine is held failed: {}", failure.what());
-            }
-            publish();
-            continue;
+        if (!broken && !engine->idle())
+            advance();
+        end_lost();
+        publish();
+    }
+}
+
+/// A request comes in, or is to be ended at once.
+void EngineLoop::Impl::add(RequestId id, Request&& request) {
+    try {
+        if (broken)
+            throw Error("the engine is broken.");
+        engine->add(id, std::move(request));
+    } catch (const std::exception& failure) {
+        spdlog::error("Request {} could not be taken: {}", id, failure.what());
+        const std::lock_guard lock(mutex);
+        open.at(id).lost = true;
+        any_lost = true;
+    }
+}
+
+/// A step or, while the engine is held, only what ends without one.
+void EngineLoop::Impl::advance() {
+    const size_t first = deltas.size();
+    try {
+        if (paused && allowed_steps == 0) {
+            if (const StepReport* report = engine->settle(deltas))
+                reports.push(*report);
+        } else {
+            if (paused)
+                allowed_steps -= 1;
+            reports.push(engine->step(deltas));
         }
-        if (paused && allowed_steps > 0)
-            allowed_steps -= 1;
-        step();
         if (engine->idle())
             allowed_steps = 0; // steps that were asked for are not saved up for the next request
-    }
-}
-
-void EngineLoop::Impl::step() {
-    try {
-        const StepReport& report = engine->step(deltas);
-        reports.push(report);
     } catch (const std::exception& failure) {
-        spdlog::critical("The engine is broken: {}", failure.what());
+        spdlog::critical("The engine is broken and is not run any more: {}", failure.what());
+        broken = true;
     }
-    publish();
+    note_ends(first);
+    if (broken) {
+        const std::lock_guard lock(mutex);
+        for (auto& [id, request] : open)
+            request.lost = any_lost = true;
+    }
 }
 
+/// What ends with the deltas from `first` on is open no longer.
+void EngineLoop::Impl::note_ends(size_t first) {
+    const std::lock_guard lock(mutex);
+    for (size_t i = first; i < deltas.size(); ++i)
+        if (deltas[i].finish != FinishReason::none)
+            if (const auto it = open.find(deltas[i].request); it != open.end()) {
+                it->second.samples.reset(size_t(deltas[i].sample));
+                if (it->second.samples.none())
+                    open.erase(it);
+            }
+}
+
+/// Ends what the engine does not have, as far as there is memory to say so.
+void EngineLoop::Impl::end_lost() {
+    if (!any_lost)
+        return;
+    const std::lock_guard lock(mutex);
+    try {
+        for (auto it = open.begin(); it != open.end();) {
+            auto& [id, request] = *it;
+            for (size_t sample = 0; request.lost && sample < max_samples; ++sample) {
+                if (!request.samples[sample])
+                    continue;
+                TokenDelta delta;
+                delta.request = id;
+                delta.sample = int(sample);
+                delta.finish = FinishReason::error;
+                delta.error = broken
+                                  ? "The engine has broken; the log says how. Load the model again to go on."
+                                  : "There was no memory left for the request.";
+                deltas.push_back(std::move(delta));
+                request.samples.reset(sample);
+            }
+            it = request.samples.none() ? open.erase(it) : std::next(it);
+        }
+        any_lost = false;
+    } catch (const std::bad_alloc&) {
+        // Tried again before long.
+    }
+}
+
+/// Moves what was written to the text queue.
 void EngineLoop::Impl::publish() {
     if (deltas.empty())
         return;
     bool was_empty = false;
-    std::function<void()> call;
     {
         const std::lock_guard lock(text_mutex);
         was_empty = text.empty();
-        if (was_empty)
+        if (was_empty) {
             text.swap(deltas);
-        else
+        } else {
+            try {
+                reserve_more(text, deltas.size());
+            } catch (const std::bad_alloc&) {
+                return; // tried again before long; nothing is lost
+            }
             text.insert(text.end(), std::make_move_iterator(deltas.begin()),
                         std::make_move_iterator(deltas.end()));
-        call = wakeup;
+        }
     }
     deltas.clear();
-    if (was_empty && call)
-        call();
+    if (!was_empty)
+        return;
+    const std::lock_guard lock(wakeup_mutex);
+    const auto call = wakeup; // stays while it runs, whatever it sets
+    if (!call)
+        return;
+    try {
+        (*call)();
+    } catch (const std::exception& failure) {
+        spdlog::error("Whoever was to be woken threw: {}", failure.what());
+    }
 }
 
 EngineLoop::EngineLoop(std::unique_ptr<Engine> engine) : impl_(std::make_unique<Impl>(std::move(engine))) {
@@ -183,17 +314,32 @@ EngineLoop::EngineLoop(std::unique_ptr<Engine> engine) : impl_(std::make_unique<
 }
 
 EngineLoop::~EngineLoop() {
-    impl_->post([](Impl& loop) {
-        loop.engine->cancel_all();
-        loop.ending = true;
-    });
+    {
+        const std::lock_guard lock(impl_->mutex);
+        impl_->ending = true;
+    }
+    impl_->woken.notify_one();
     impl_->thread.join();
 }
 
 RequestId EngineLoop::submit(Request request) {
-    const RequestId id = ++impl_->last_id;
-    impl_->post(
-        [id, request = std::move(request)](Impl& loop) mutable { loop.engine->add(id, std::move(request)); });
+    // Everything that may fail for want of memory, before the request counts as taken.
+    std::map<RequestId, Open> fresh;
+    Open& entry = fresh[0];
+    for (int sample = 0; sample < std::clamp(request.samples, 1, max_samples); ++sample)
+        entry.samples.set(size_t(sample));
+    auto node = fresh.extract(fresh.begin());
+    RequestId id = 0;
+    Impl& loop = *impl_;
+    {
+        const std::lock_guard lock(loop.mutex);
+        id = loop.last_id + 1;
+        loop.commands.push_back(
+            [id, request = std::move(request)](Impl& its) mutable { its.add(id, std::move(request)); });
+        loop.last_id = node.key() = id;
+        loop.open.insert(loop.open.end(), std::move(node));
+    }
+    loop.woken.notify_one();
     return id;
 }
 
@@ -215,22 +361,22 @@ void EngineLoop::set_profiling(bool on) {
 }
 
 void EngineLoop::pause() {
-    impl_->is_paused = true;
-    impl_->post([](Impl& loop) {
-        loop.paused = true;
-        loop.allowed_steps = 0;
-    });
+    impl_->post(
+        [](Impl& loop) {
+            loop.paused = true;
+            loop.allowed_steps = 0;
+        },
+        [this] { impl_->is_paused = true; });
 }
 
 void EngineLoop::resume() {
-    impl_->is_paused = false;
-    impl_->post([](Impl& loop) { loop.paused = false; });
+    impl_->post([](Impl& loop) { loop.paused = false; }, [this] { impl_->is_paused = false; });
 }
 
 void EngineLoop::run_steps(int count) {
     impl_->post([count](Impl& loop) {
         if (loop.paused && !loop.engine->idle())
-            loop.allowed_steps += count;
+            loop.allowed_steps += std::max(count, 0);
     });
 }
 
@@ -239,8 +385,11 @@ bool EngineLoop::paused() const {
 }
 
 void EngineLoop::set_wakeup(std::function<void()> wakeup) {
-    const std::lock_guard lock(impl_->text_mutex);
-    impl_->wakeup = std::move(wakeup);
+    std::shared_ptr<const std::function<void()>> shared;
+    if (wakeup)
+        shared = std::make_shared<const std::function<void()>>(std::move(wakeup));
+    const std::lock_guard lock(impl_->wakeup_mutex);
+    impl_->wakeup.swap(shared);
 }
 
 std::vector<TokenDelta> EngineLoop::take_deltas() {

@@ -3,6 +3,10 @@
 // Commands go in through a queue that the engine drains between steps; text comes out through a queue that
 // never drops; reports come out through a bounded ring that drops the oldest and counts what it dropped. The
 // engine never waits for who reads, and who reads never waits for the engine.
+//
+// Whatever happens, each sample of a request that submit() took ends exactly once: also where the engine has
+// no memory for the request, and where the engine itself breaks. A broken engine is not run any more; what is
+// asked of it ends with FinishReason::error.
 #pragma once
 
 #include "engine/engine.h"
@@ -27,14 +31,18 @@ public:
     void retune(RequestId id, const SamplingParams& params);
     void set_budgets(int max_step_tokens, int max_sequences, int max_chunk);
     void set_profiling(bool on);
-    /// Holds the engine between two steps; commands are still taken, and what is cancelled ends.
+    /// Holds the engine between two steps; commands are still taken, and what is cancelled, refused or out of
+    /// time ends.
     void pause();
     void resume();
     /// While paused: runs so many steps, as far as there is anything to run.
     void run_steps(int count);
     bool paused() const;
 
-    /// Called on the engine's thread whenever the text queue stops being empty. It must return at once.
+    /// Called on the engine's thread whenever the text queue stops being empty. It must return at once, and
+    /// not throw. Once set_wakeup() has returned, the one before is not called any more: it waits for a call
+    /// that is running, unless it is called from that call itself. So a caller must hold no lock that the
+    /// wakeup takes.
     void set_wakeup(std::function<void()> wakeup);
     /// All deltas since the last call, in order; nothing is ever dropped.
     std::vector<TokenDelta> take_deltas();
@@ -42,7 +50,8 @@ public:
     /// returns how many were dropped since the last call.
     uint64_t take_reports(std::vector<StepReport>& reports);
 
-    /// Values that do not change while the engine lives.
+    /// The configuration as the engine began, with every 0 replaced by the number in force. Of it,
+    /// set_budgets() changes max_step_tokens, max_sequences and max_chunk, which is not seen here.
     const EngineConfig& config() const;
     const Model& model() const;
 

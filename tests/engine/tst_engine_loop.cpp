@@ -2,13 +2,13 @@
 #include "engine/engine_loop.h"
 #include "kernels/error.h"
 #include "tests/support/engine_run.h"
+#include "tests/support/loop_reader.h"
 #include "tests/support/random.h"
 
 #include <QtTest>
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <ctime>
 #include <mutex>
 #include <thread>
@@ -40,55 +40,6 @@ Request request_of(int kind) {
     return request;
 }
 
-/// Waits, as a window would, to be woken, and takes what there is.
-class Reader {
-public:
-    explicit Reader(EngineLoop& loop) : loop_(loop) {
-        loop.set_wakeup([this] {
-            const std::lock_guard lock(mutex_);
-            woken_ += 1;
-            wake_.notify_one();
-        });
-    }
-    ~Reader() { loop_.set_wakeup({}); }
-
-    void expect(RequestId id, const Request& request) {
-        collector_.expect(id, request);
-        open_ += request.samples;
-    }
-
-    /// Returns false where nothing comes for half a minute.
-    bool read_until(int open) {
-        while (open_ > open) {
-            {
-                std::unique_lock lock(mutex_);
-                if (!wake_.wait_for(lock, std::chrono::seconds(30), [this] { return woken_ > 0; }))
-                    return false;
-                woken_ = 0;
-            }
-            read();
-        }
-        return true;
-    }
-
-    void read() {
-        std::vector<TokenDelta> deltas = loop_.take_deltas();
-        for (const TokenDelta& delta : deltas)
-            open_ -= delta.finish != FinishReason::none;
-        collector_.take(deltas);
-    }
-
-    const test::Collector& collector() const { return collector_; }
-
-private:
-    EngineLoop& loop_;
-    test::Collector collector_;
-    int open_ = 0;
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    int woken_ = 0;
-};
-
 double cpu_seconds() {
     return double(std::clock()) / CLOCKS_PER_SEC;
 }
@@ -105,9 +56,14 @@ private slots:
     void many_threads_ask_at_once();
     void pause_and_single_steps();
     void commands_are_taken_while_paused();
+    void time_limits_pass_while_paused();
+    void ends_while_paused_reach_the_pictures();
+    void steps_that_make_no_sense_are_none();
     void reports_that_nobody_reads_are_dropped_and_counted();
     void the_end_of_the_loop_ends_everything();
     void an_idle_engine_sleeps();
+    void a_wakeup_that_was_replaced_is_over();
+    void a_wakeup_can_replace_itself();
     void wrong_parameters_are_refused_where_they_are_given();
 
 private:
@@ -123,7 +79,7 @@ void TestEngineLoop::answers_are_those_of_the_engine() {
     const Answers expected = test::run_all(*plain, requests);
 
     EngineLoop loop(engine());
-    Reader reader(loop);
+    test::LoopReader reader(loop);
     for (const Request& request : requests)
         reader.expect(loop.submit(request), request);
     QVERIFY(reader.read_until(0));
@@ -136,7 +92,7 @@ void TestEngineLoop::answers_are_those_of_the_engine() {
 
 void TestEngineLoop::many_threads_ask_at_once() {
     EngineLoop loop(engine());
-    Reader reader(loop);
+    test::LoopReader reader(loop);
     std::mutex mutex;
     std::vector<std::pair<RequestId, Request>> asked;
     std::vector<std::thread> threads;
@@ -218,7 +174,7 @@ void TestEngineLoop::pause_and_single_steps() {
 
 void TestEngineLoop::commands_are_taken_while_paused() {
     EngineLoop loop(engine());
-    Reader reader(loop);
+    test::LoopReader reader(loop);
     loop.pause();
     loop.run_steps(100); // nothing to run: not saved up for later
     const Request request = request_of(12);
@@ -233,15 +189,106 @@ void TestEngineLoop::commands_are_taken_while_paused() {
     QCOMPARE(reader.collector().answers().size(), size_t(1));
     std::vector<StepReport> reports;
     loop.take_reports(reports);
-    QCOMPARE(reports.size(), size_t(0));
+    QCOMPARE(reports.size(), size_t(1)); // of the end
+    QCOMPARE(reports[0].waiting, 1);
+    QVERIFY(reports[0].rows.empty());
     loop.resume();
     QVERIFY(reader.read_until(0));
     QVERIFY(reader.collector().answers().at({second, 0}).finish == FinishReason::length);
 }
 
+void TestEngineLoop::time_limits_pass_while_paused() {
+    EngineLoop loop(engine());
+    test::LoopReader reader(loop);
+    loop.pause();
+    Request request = request_of(12), limited = request;
+    limited.time_limit = std::chrono::milliseconds(40);
+    Request unlimited = request;
+    unlimited.time_limit = std::chrono::milliseconds::max();
+    const RequestId first = loop.submit(limited), second = loop.submit(unlimited);
+    reader.expect(first, limited);
+    reader.expect(second, unlimited);
+    // Nobody says anything to the loop meanwhile.
+    QVERIFY(reader.read_until(1));
+    const test::Answered answer = reader.collector().answers().at({first, 0});
+    QVERIFY(answer.finish == FinishReason::time_limit);
+    QVERIFY(answer.timings.finished_ns >= 40'000'000);
+    std::vector<StepReport> reports;
+    QTRY_VERIFY((loop.take_reports(reports), !reports.empty()));
+    QCOMPARE(reports.size(), size_t(1));
+    QCOMPARE(reports[0].waiting, 1);
+    loop.resume();
+    QVERIFY(reader.read_until(0));
+    QVERIFY(reader.collector().answers().at({second, 0}).finish == FinishReason::length);
+}
+
+void TestEngineLoop::ends_while_paused_reach_the_pictures() {
+    EngineLoop loop(engine());
+    test::LoopReader reader(loop);
+    loop.pause();
+    Request request = request_of(5); // of two samples
+    QCOMPARE(request.samples, 2);
+    request.max_tokens = 50;
+    const RequestId first = loop.submit(request), second = loop.submit(request);
+    reader.expect(first, request);
+    reader.expect(second, request);
+    loop.run_steps(3);
+    std::vector<StepReport> reports;
+    QTRY_VERIFY((loop.take_reports(reports), reports.size() >= 3));
+    const StepReport before = reports.back();
+    QCOMPARE(before.running, 4);
+    reports.clear();
+
+    loop.cancel(first);
+    QVERIFY(reader.read_until(2));
+    QTRY_VERIFY((loop.take_reports(reports), !reports.empty()));
+    QCOMPARE(reports.size(), size_t(1));
+    const StepReport& after = reports.front();
+    QCOMPARE(after.number, before.number + 1);
+    QCOMPARE(after.running, 2);
+    QCOMPARE(after.waiting, 0);
+    QVERIFY(after.blocks_held < before.blocks_held);
+    QCOMPARE(after.blocks_free + after.blocks_cached + after.blocks_held, after.blocks_total);
+    QCOMPARE(after.prefill_tokens + after.decode_tokens + after.generated_tokens, 0);
+    QVERIFY(after.rows.empty() && after.weight_bytes == 0 && after.forward_ns == 0);
+    QVERIFY(std::ranges::any_of(after.block_events, [&](const BlockEvent& event) {
+        return event.kind == BlockEventKind::freed && event.request == first;
+    }));
+    QVERIFY(after.duration_ns > 0);
+
+    // A command that ends nothing makes no report.
+    loop.retune(second, request.sampling);
+    QThread::msleep(30);
+    reports.clear();
+    loop.take_reports(reports);
+    QCOMPARE(reports.size(), size_t(0));
+    loop.cancel(second);
+    QVERIFY(reader.read_until(0));
+}
+
+void TestEngineLoop::steps_that_make_no_sense_are_none() {
+    EngineLoop loop(engine());
+    test::LoopReader reader(loop);
+    loop.pause();
+    const Request request = request_of(12);
+    const RequestId id = loop.submit(request);
+    reader.expect(id, request);
+    loop.run_steps(-5);
+    loop.run_steps(0);
+    loop.retune(id, request.sampling);
+    QThread::msleep(30);
+    reader.read();
+    QCOMPARE(reader.collector().answers().size(), size_t(0));
+    loop.run_steps(2);
+    QTRY_VERIFY((reader.read(), !reader.collector().answers().empty()));
+    loop.resume();
+    QVERIFY(reader.read_until(0));
+    reader.collector().check_complete(*model_);
+}
+
 void TestEngineLoop::reports_that_nobody_reads_are_dropped_and_counted() {
     EngineLoop loop(engine());
-    Reader reader(loop);
+    test::LoopReader reader(loop);
     // 400 requests of 13 tokens, one at a time: more than 5,000 steps.
     loop.set_budgets(32, 1, 0);
     for (int i = 0; i < 400; ++i) {
@@ -293,7 +340,7 @@ void TestEngineLoop::the_end_of_the_loop_ends_everything() {
 
 void TestEngineLoop::an_idle_engine_sleeps() {
     EngineLoop loop(engine());
-    Reader reader(loop);
+    test::LoopReader reader(loop);
     const Request request = request_of(4);
     reader.expect(loop.submit(request), request);
     QVERIFY(reader.read_until(0));
@@ -309,6 +356,61 @@ void TestEngineLoop::an_idle_engine_sleeps() {
     QThread::msleep(300);
     used = cpu_seconds() - used;
     QVERIFY2(used < 0.1, qPrintable(QString::number(used)));
+}
+
+void TestEngineLoop::a_wakeup_that_was_replaced_is_over() {
+    // Each wakeup writes to an object that is gone soon after set_wakeup() has returned: the thread and the
+    // address sanitizer see every call that comes too late; the flag sees it without them.
+    EngineLoop loop(engine());
+    loop.set_budgets(32, 4, 0);
+    std::atomic<int> calls{0};
+    for (int round = 0; round < 300; ++round) {
+        struct Reader {
+            std::atomic<bool> alive{true};
+            int woken = 0;
+        };
+        auto reader = std::make_unique<Reader>();
+        std::atomic<bool> too_late{false}, running{false};
+        loop.set_wakeup([&, read = reader.get()] {
+            running = true;
+            read->woken += 1;
+            if (round % 10 == 0)
+                std::this_thread::sleep_for(std::chrono::milliseconds(3));
+            too_late = too_late || !read->alive;
+            calls += 1;
+        });
+        Request request = request_of(round);
+        request.samples = 1;
+        loop.take_deltas();
+        loop.submit(request);
+        while (round % 10 == 0 && !running) { // it is in the middle of it then
+            loop.take_deltas();
+            std::this_thread::yield();
+        }
+        loop.set_wakeup({});
+        reader->alive = false;
+        reader->woken = 0;
+        reader.reset();
+        QVERIFY(!too_late);
+    }
+    QVERIFY(calls >= 30);
+}
+
+void TestEngineLoop::a_wakeup_can_replace_itself() {
+    EngineLoop loop(engine());
+    std::atomic<int> first{0}, second{0};
+    loop.set_wakeup([&, kept = std::make_shared<int>(1)] {
+        loop.set_wakeup([&second] { second += 1; });
+        first += *kept; // what the wakeup owns is there until it returns
+    });
+    Request request = request_of(12);
+    loop.submit(request);
+    QTRY_COMPARE(int(first), 1);
+    loop.take_deltas();
+    loop.submit(request);
+    QTRY_VERIFY((loop.take_deltas(), second > 0));
+    loop.set_wakeup({});
+    QCOMPARE(int(first), 1);
 }
 
 void TestEngineLoop::wrong_parameters_are_refused_where_they_are_given() {
