@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
-#include <utility>
+#include <tuple>
 
 namespace orrery {
 
@@ -16,7 +16,9 @@ int64_t Scheduler::Before::place(const Sequence& sequence) const {
 }
 
 bool Scheduler::Before::operator()(const Sequence* a, const Sequence* b) const {
-    return std::pair(place(*a), a->sample) < std::pair(place(*b), b->sample);
+    // Two requests may have the same place; of these the earlier one goes first.
+    const auto key = [this](const Sequence& s) { return std::tuple(place(s), s.arrival, s.sample); };
+    return key(*a) < key(*b);
 }
 
 Scheduler::Scheduler(BlockStore& store, HostSwap& swap, SchedulerPolicy policy, PreemptionMode preemption,

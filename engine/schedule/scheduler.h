@@ -16,8 +16,7 @@
 //  - A waiting sequence joins as soon as the blocks for all of its present tokens are there, in policy order;
 //    the head of the queue is not overtaken.
 //  - Under the priority policy a level of priority counts for `arrivals_per_priority` places in the queue:
-//  who
-//    waits is overtaken by so many later requests per level at the most, and by no more.
+//    who waits is overtaken by so many later requests per level at the most, and by no more.
 //  - The cost of a step does not depend on how many sequences wait.
 #pragma once
 

@@ -97,6 +97,9 @@ public:
                 throw Error("the sequences do not come to an end");
             step();
         }
+        for (const auto& sequence : sequences)
+            if (sequence->state != SequenceState::ended)
+                throw Error("request " + std::to_string(sequence->request) + " is lost");
     }
 
     void check_integrity() const {
@@ -123,8 +126,7 @@ public:
                                 i % store.block_size());
         }
         const int all = int(held.size()) * store.block_size();
-        if (int(held.size()) != store.pool().held() ||
-            all - int(written.size()) != scheduler.unused_slots())
+        if (int(held.size()) != store.pool().held() || all - int(written.size()) != scheduler.unused_slots())
             throw Error(std::to_string(scheduler.unused_slots()) + " unused slots, but " +
                         std::to_string(written.size()) + " of " + std::to_string(all) + " are written");
     }
@@ -214,6 +216,7 @@ private slots:
     void first_come_is_first_served();
     void priority_goes_first();
     void nobody_starves_behind_a_priority();
+    void equal_places_are_no_equal_requests();
     void nobody_starves_on_a_small_budget();
     void the_head_of_the_queue_is_not_overtaken();
     void who_joins_leaves_a_block_for_each_who_runs();
@@ -296,6 +299,25 @@ void TestScheduler::nobody_starves_behind_a_priority() {
     QVERIFY2(overtaken > 1000, "a level of priority counts for little");
     QVERIFY2(humble.state != SequenceState::waiting, "overtaken without end");
     bench.run();
+}
+
+void TestScheduler::equal_places_are_no_equal_requests() {
+    Bench bench({.limits = {16, 1, 0}, .policy = SchedulerPolicy::priority});
+    // All come to stand at one place, so many arrivals after each other.
+    for (int level = 0; level < 5; ++level) {
+        Sequence& sequence = bench.add(3, 4, level);
+        bench.scheduler.remove(sequence);
+        sequence.arrival = uint64_t(1 + level * arrivals_per_priority);
+        bench.scheduler.enqueue(sequence);
+    }
+    QCOMPARE(bench.scheduler.waiting(), 5);
+    bench.scheduler.remove(*bench.sequences[3]); // nobody else's place
+    QCOMPARE(bench.scheduler.waiting(), 4);
+    bench.run();
+    std::vector<RequestId> order;
+    for (const Sequence* sequence : bench.ended)
+        order.push_back(sequence->request);
+    QCOMPARE(order, (std::vector<RequestId>{1, 2, 3, 5}));
 }
 
 void TestScheduler::nobody_starves_on_a_small_budget() {
