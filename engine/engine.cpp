@@ -5,6 +5,7 @@
 #include "engine/reserve_more.h"
 #include "engine/run/cache_plan.h"
 #include "engine/run/model_runner.h"
+#include "engine/run/score.h"
 #include "engine/schedule/scheduler.h"
 #include "kernels/error.h"
 
@@ -543,36 +544,10 @@ void Engine::Impl::fail_all(const std::exception& failure, std::vector<TokenDelt
 
 std::vector<float> Engine::Impl::score(const std::vector<TokenId>& ids) {
     check_tokens(ids, model->config.vocab, "The sequence");
-    const int length = int(ids.size());
-    if (length > rules.capacity)
-        throw Error("The sequence has " + std::to_string(length) + " tokens: the context holds " +
+    if (ids.size() > size_t(rules.capacity))
+        throw Error("The sequence has " + std::to_string(ids.size()) + " tokens: the context holds " +
                     std::to_string(rules.capacity) + '.');
-    std::vector<float> logits;
-    logits.reserve(ids.size() * size_t(model->config.vocab));
-    Sequence sequence;
-    sequence.tokens = ids;
-    const int most = std::min(config.max_step_tokens, runner.max_outputs());
-    StepPlan plan;
-    store.record(nullptr);
-    try {
-        if (!store.extend(sequence.table, length))
-            throw Error("The sequence needs " + std::to_string(store.blocks_for(length)) + " blocks: " +
-                        std::to_string(store.pool().available()) + " are left by the requests that run.");
-        for (int first = 0; first < length; first += most) {
-            plan.parts = {{&sequence, first, std::min(most, length - first)}};
-            runner.prepare(plan, swap, true);
-            const auto part = runner.run();
-            logits.insert(logits.end(), part.begin(), part.end());
-        }
-    } catch (...) {
-        runner.drain();
-        store.release(sequence.table);
-        store.record(&report);
-        throw;
-    }
-    store.release(sequence.table);
-    store.record(&report);
-    return logits;
+    return orrery::score(ids, model->config.vocab, config.max_step_tokens, runner, store, swap);
 }
 
 void Engine::Impl::check_integrity() const {

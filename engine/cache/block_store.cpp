@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace orrery {
 
@@ -21,10 +22,10 @@ BlockStore::BlockStore(int blocks, int block_size, bool prefix_cache)
       pool_(blocks),
       index_(prefix_cache ? blocks : 0, block_size) {}
 
-void BlockStore::record(StepReport* report) {
+StepReport* BlockStore::record(StepReport* report) {
     if (report)
         report->block_events.reserve(max_block_events);
-    report_ = report;
+    return std::exchange(report_, report);
 }
 
 void BlockStore::event(BlockEventKind kind, int32_t block, RequestId request) noexcept {

@@ -57,9 +57,9 @@ public:
     /// Gives all blocks back, the last first.
     void release(BlockTable& table) noexcept;
 
-    /// Where events go, or nowhere. The report's list of them gets its full size at once; what is past that
-    /// is counted in the report.
-    void record(StepReport* report);
+    /// Where events go from now on, or nowhere; returns where they went. The report's list of them gets its
+    /// full size at once; what is past that is counted in the report.
+    StepReport* record(StepReport* report);
     void event(BlockEventKind kind, int32_t block, RequestId request) noexcept;
 
     /// Throws Error unless the pool, the index and these tables agree.

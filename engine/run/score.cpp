@@ -1,0 +1,56 @@
+#include "engine/run/score.h"
+
+#include "engine/platform/host_array.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+
+namespace orrery {
+
+namespace {
+
+/// A sequence that nobody else knows of: its blocks go back with it.
+struct Borrowed {
+    explicit Borrowed(BlockStore& its_store) : store(its_store), report(store.record(nullptr)) {}
+    ~Borrowed() {
+        store.release(sequence.table);
+        store.record(report);
+    }
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+
+    BlockStore& store;
+    StepReport* report;
+    Sequence sequence;
+};
+
+} // namespace
+
+std::vector<float> score(const std::vector<TokenId>& ids, int vocab, int most_rows, ModelRunner& runner,
+                         BlockStore& store, HostSwap& swap) {
+    const int length = int(ids.size());
+    Borrowed borrowed(store);
+    borrowed.sequence.tokens = ids;
+    if (!store.extend(borrowed.sequence.table, length))
+        throw Error("The sequence needs " + std::to_string(store.blocks_for(length)) + " blocks: " +
+                    std::to_string(store.pool().available()) + " are left by the requests that run.");
+
+    std::vector<float> logits =
+        platform::host_array<float>(ids.size() * size_t(vocab), "the logits of all positions");
+    const int most = std::min(most_rows, runner.max_outputs());
+    StepPlan plan;
+    auto out = logits.begin();
+    try {
+        for (int first = 0; first < length; first += most) {
+            plan.parts = {{&borrowed.sequence, first, std::min(most, length - first)}};
+            runner.prepare(plan, swap, true);
+            out = std::ranges::copy(runner.run(), out).out;
+        }
+    } catch (...) {
+        runner.drain();
+        throw;
+    }
+    return logits;
+}
+
+} // namespace orrery
