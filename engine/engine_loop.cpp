@@ -203,8 +203,8 @@ void EngineLoop::Impl::add(RequestId id, Request&& request) {
     } catch (const std::exception& failure) {
         spdlog::error("Request {} could not be taken: {}", id, failure.what());
         const std::lock_guard lock(mutex);
-        open.at(id).lost = true;
-        any_lost = true;
+        if (const auto it = open.find(id); it != open.end()) // else it ended when the engine broke
+            it->second.lost = any_lost = true;
     }
 }
 
