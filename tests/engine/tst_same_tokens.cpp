@@ -1,71 +1,26 @@
 // Law 1: a request's tokens do not depend on its neighbours, nor on how the work was cut up.
 //
 // 64 requests of all kinds are run alone, each in an engine of its own. Then they are run in every other way
-// that the engine knows, and tokens, log-probabilities and text must be the same to the last bit.
+// that the engine knows, and tokens, log-probabilities and text must be the same to the last bit. This is a
+// tiny random model on every back end and with every kind of weights; tests/soak/same_tokens does the same
+// with a real one.
 #include "engine/engine.h"
-#include "kernels/error.h"
 #include "tests/support/engine_run.h"
 #include "tests/support/mixed_requests.h"
 #include "tests/support/random.h"
+#include "tests/support/same_tokens.h"
 
 #include <QtTest>
 
-#include <algorithm>
-#include <iterator>
-
 using namespace orrery;
 using test::Answers;
+using test::Way;
 
 namespace {
 
-/// Each request in an engine of its own, without a prefix cache: nothing to share, nobody to disturb it.
-Answers run_alone(const std::shared_ptr<Model>& model, const std::vector<Request>& requests,
-                  EngineConfig config) {
-    config.prefix_cache = false;
-    config.blocks = 0;
-    Answers answers;
-    for (size_t i = 0; i < requests.size(); ++i) {
-        Engine engine(model, config);
-        for (auto& [key, answer] : test::run_all(engine, {requests[i]}))
-            answers[{i + 1, key.second}] = answer;
-    }
-    return answers;
-}
-
-QString difference(const Answers& expected, const Answers& found) {
-    for (const auto& [key, answer] : expected) {
-        const auto other = found.find(key);
-        if (other == found.end())
-            return QString("request %1 sample %2 is missing").arg(key.first).arg(key.second);
-        if (!(answer == other->second))
-            return QString("request %1 sample %2:\n%3\nalone:\n%4")
-                .arg(key.first)
-                .arg(key.second)
-                .arg(QString::fromStdString(other->second.describe()),
-                     QString::fromStdString(answer.describe()));
-    }
-    return {};
-}
-
-int preemptions(const Answers& answers) {
-    int sum = 0;
-    for (const auto& [key, answer] : answers)
-        sum += answer.usage.preemptions;
-    return sum;
-}
-
-int cached(const Answers& answers) {
-    int sum = 0;
-    for (const auto& [key, answer] : answers)
-        sum += answer.usage.cached_tokens;
-    return sum;
-}
-
-constexpr int context = 256;
-
 EngineConfig roomy() {
     EngineConfig config;
-    config.context = context;
+    config.context = 256;
     config.max_step_tokens = 1024;
     config.max_sequences = 32;
     config.cache_bytes = size_t(16) << 20;
@@ -75,22 +30,26 @@ EngineConfig roomy() {
 }
 
 /// A pool that holds the longest request and little more.
-EngineConfig tiny_pool(PreemptionMode preemption) {
+EngineConfig tiny(int block_size) {
     EngineConfig config = roomy();
-    config.block_size = 8;
-    config.blocks = 36;
+    config.block_size = block_size;
+    config.blocks = 288 / block_size;
     config.max_sequences = 16;
     config.max_step_tokens = 96;
-    config.preemption = preemption;
     return config;
+}
+
+QString difference(const test::SameTokens& exam, const Way& way, const Answers& alone, uint64_t seed) {
+    test::Random random(seed);
+    return QString::fromStdString(run_way(exam, way, alone, random).difference);
 }
 
 } // namespace
 
-#define QSAME(expected, found)                                                                               \
+#define QSAME(exam, way, alone)                                                                              \
     do {                                                                                                     \
-        const QString differs = difference(expected, found);                                                 \
-        QVERIFY2(differs.isEmpty(), qPrintable(differs));                                                    \
+        const QString differs = difference(exam, way, alone, seed_);                                         \
+        QVERIFY2(differs.isEmpty(), qPrintable(QString::fromStdString((way).name) + ": " + differs));        \
     } while (false)
 
 class TestSameTokens : public QObject {
@@ -98,151 +57,81 @@ class TestSameTokens : public QObject {
 
 private slots:
     void initTestCase();
-    void all_together();
-    void in_chunks_data();
-    void in_chunks();
-    void few_at_a_time();
-    void from_the_cache();
-    void preempted_data();
-    void preempted();
-    void after_cancelled_neighbours();
-    void budgets_change_on_the_way();
-    void without_a_cache();
+    void every_way_data();
+    void every_way();
+    void blocks_of_every_size_data();
+    void blocks_of_every_size();
     void every_kind_of_cache_data();
     void every_kind_of_cache();
     void threads_of_the_cpu_data();
     void threads_of_the_cpu();
 
 private:
+    test::SameTokens exam(uint64_t seed, int requests) const;
+
     uint64_t seed_ = 0;
     std::shared_ptr<Model> model_;
-    std::vector<Request> requests_;
+    test::SameTokens exam_;
     Answers alone_;
 };
 
+test::SameTokens TestSameTokens::exam(uint64_t seed, int requests) const {
+    test::Random random(seed);
+    test::SameTokens exam;
+    exam.model = model_;
+    exam.requests = test::mixed_requests(random, requests, model_->config.vocab);
+    exam.neighbours = test::mixed_requests(random, requests, model_->config.vocab);
+    exam.roomy = roomy();
+    exam.tiny = tiny(8);
+    return exam;
+}
+
 void TestSameTokens::initTestCase() {
     seed_ = test::test_seed();
-    test::Random random(seed_);
     model_ = test::load_tiny();
-    requests_ = test::mixed_requests(random, 64, model_->config.vocab);
-    alone_ = run_alone(model_, requests_, roomy());
+    exam_ = exam(seed_, 64);
+    alone_ = run_alone(exam_);
 }
 
-void TestSameTokens::all_together() {
-    Engine engine(model_, roomy());
-    QSAME(alone_, test::run_all(engine, requests_));
+void TestSameTokens::every_way_data() {
+    QTest::addColumn<QString>("name");
+    for (const Way& way : test::all_ways())
+        QTest::newRow(way.name.c_str()) << QString::fromStdString(way.name);
 }
 
-void TestSameTokens::in_chunks_data() {
-    QTest::addColumn<int>("step_tokens");
-    QTest::addColumn<int>("chunk");
-    QTest::newRow("one token at a time") << 1 << 0;
-    QTest::newRow("chunks of 1") << 64 << 1;
-    QTest::newRow("chunks of 7") << 64 << 7;
-    QTest::newRow("chunks of 64") << 256 << 64;
-    QTest::newRow("a budget of 7") << 7 << 0;
-    QTest::newRow("a budget of 64") << 64 << 0;
-}
-
-void TestSameTokens::in_chunks() {
-    QFETCH(int, step_tokens);
-    QFETCH(int, chunk);
-    EngineConfig config = roomy();
-    config.max_step_tokens = step_tokens;
-    config.max_chunk = chunk;
-    Engine engine(model_, config);
-    QSAME(alone_, test::run_all(engine, requests_));
-}
-
-void TestSameTokens::few_at_a_time() {
-    for (const int sequences : {1, 3}) {
-        EngineConfig config = roomy();
-        config.max_sequences = sequences;
-        config.policy = SchedulerPolicy::priority;
-        Engine engine(model_, config);
-        QSAME(alone_, test::run_all(engine, requests_));
+void TestSameTokens::every_way() {
+    QFETCH(QString, name);
+    const Way& way = test::way_named(name.toStdString());
+    // Whether what makes the way worth going happens is up to the requests (somebody has to give way, say):
+    // others are drawn until it does.
+    bool happened = false;
+    for (uint64_t round = 0; !happened && round < 16; ++round) {
+        const test::SameTokens fresh = round == 0 ? exam_ : exam(seed_ + 100 + round, 64);
+        const Answers alone = round == 0 ? alone_ : run_alone(fresh);
+        test::Random random(seed_ + round);
+        const test::Course course = run_way(fresh, way, alone, random);
+        QVERIFY2(course.difference.empty(), course.difference.c_str());
+        happened = way.must == test::Happening::nothing || course.count(way.must) > 0;
     }
+    QVERIFY2(happened, happening_name(way.must));
 }
 
-void TestSameTokens::from_the_cache() {
-    for (const int block_size : {1, 5, 16}) {
-        EngineConfig config = roomy();
-        config.block_size = block_size;
-        Engine engine(model_, config);
-        const Answers cold = test::run_all(engine, requests_);
-        QSAME(alone_, cold);
-        const Answers warm = test::run_all(engine, requests_);
-        QSAME(alone_, warm);
-        QVERIFY(cached(warm) > cached(cold));
-        QVERIFY(cached(warm) > 64 * 20);
-    }
+void TestSameTokens::blocks_of_every_size_data() {
+    QTest::addColumn<int>("block_size");
+    QTest::newRow("1") << 1;
+    QTest::newRow("5") << 5;
+    QTest::newRow("16") << 16;
+    QTest::newRow("100") << 100;
 }
 
-void TestSameTokens::preempted_data() {
-    QTest::addColumn<PreemptionMode>("mode");
-    QTest::addColumn<bool>("prefix_cache");
-    QTest::addColumn<int>("chunk");
-    QTest::newRow("recompute") << PreemptionMode::recompute << true << 0;
-    QTest::newRow("recompute without prefixes") << PreemptionMode::recompute << false << 0;
-    QTest::newRow("recompute in chunks") << PreemptionMode::recompute << true << 7;
-    QTest::newRow("swap") << PreemptionMode::swap << true << 0;
-    QTest::newRow("swap without prefixes") << PreemptionMode::swap << false << 0;
-    QTest::newRow("the cheaper") << PreemptionMode::cheapest << true << 7;
-}
-
-void TestSameTokens::preempted() {
-    QFETCH(PreemptionMode, mode);
-    QFETCH(bool, prefix_cache);
-    QFETCH(int, chunk);
-    EngineConfig config = tiny_pool(mode);
-    config.prefix_cache = prefix_cache;
-    config.max_chunk = chunk;
-    // Whether somebody has to give way is up to the requests: others are drawn until it happens.
-    int preempted = 0;
-    for (uint64_t round = 0; preempted == 0 && round < 16; ++round) {
-        test::Random random(seed_ + 100 + round);
-        const std::vector<Request> others =
-            round == 0 ? requests_ : test::mixed_requests(random, 64, model_->config.vocab);
-        Engine engine(model_, config);
-        const Answers answers = test::run_all(engine, others);
-        preempted = preemptions(answers);
-        QSAME(round == 0 ? alone_ : run_alone(model_, others, roomy()), answers);
-    }
-    QVERIFY(preempted > 0);
-}
-
-void TestSameTokens::after_cancelled_neighbours() {
-    // Neighbours come, are cancelled at any time, and leave holes in tables and cache.
-    test::Random random(seed_ + 1);
-    for (const bool tiny : {false, true}) {
-        std::vector<Request> both = requests_;
-        for (const Request& request : test::mixed_requests(random, 64, model_->config.vocab))
-            both.push_back(request);
-        Engine engine(model_, tiny ? tiny_pool(PreemptionMode::swap) : roomy());
-        const Answers answers = test::run_all(engine, both, [&](int) {
-            if (random.chance(0.5))
-                engine.cancel(RequestId(random.between(65, 128)));
-        });
-        QSAME(alone_, answers);
-    }
-}
-
-void TestSameTokens::budgets_change_on_the_way() {
-    test::Random random(seed_ + 2);
-    Engine engine(model_, tiny_pool(PreemptionMode::cheapest));
-    const Answers answers = test::run_all(engine, requests_, [&](int) {
-        if (random.chance(0.2))
-            engine.set_budgets(random.between(1, 200), random.between(1, 40), random.below(30));
-    });
-    QSAME(alone_, answers);
-}
-
-void TestSameTokens::without_a_cache() {
-    // The loop that everything else optimises: every pass computes every position again.
-    EngineConfig config = roomy();
-    config.naive = true;
-    Engine engine(model_, config);
-    QSAME(alone_, test::run_all(engine, requests_));
+void TestSameTokens::blocks_of_every_size() {
+    QFETCH(int, block_size);
+    test::SameTokens other = exam_;
+    other.roomy.block_size = block_size;
+    test::Random random(seed_);
+    const test::Course course = run_way(other, test::way_named("again from the cache"), alone_, random);
+    QVERIFY2(course.difference.empty(), course.difference.c_str());
+    QVERIFY(course.count(test::Happening::every_block) > 0);
 }
 
 void TestSameTokens::every_kind_of_cache_data() {
@@ -255,20 +144,11 @@ void TestSameTokens::every_kind_of_cache_data() {
 
 void TestSameTokens::every_kind_of_cache() {
     QFETCH(kernels::KvType, type);
-    const std::vector<Request> some(requests_.begin(), requests_.begin() + 24);
-    EngineConfig config = roomy();
-    config.kv_type = type;
-    const Answers alone = run_alone(model_, some, config);
-    Engine engine(model_, config);
-    QSAME(alone, test::run_all(engine, some));
-    QSAME(alone, test::run_all(engine, some));
-    for (const PreemptionMode mode : {PreemptionMode::recompute, PreemptionMode::swap}) {
-        EngineConfig tight = tiny_pool(mode);
-        tight.kv_type = type;
-        tight.max_chunk = 7;
-        Engine squeezed(model_, tight);
-        QSAME(alone, test::run_all(squeezed, some));
-    }
+    test::SameTokens some = exam(seed_, 24);
+    some.roomy.kv_type = some.tiny.kv_type = type;
+    const Answers alone = run_alone(some);
+    for (const Way& way : test::few_ways())
+        QSAME(some, way, alone);
 }
 
 void TestSameTokens::threads_of_the_cpu_data() {
@@ -285,33 +165,20 @@ void TestSameTokens::threads_of_the_cpu_data() {
 void TestSameTokens::threads_of_the_cpu() {
     QFETCH(kernels::TensorType, weights);
     QFETCH(kernels::KvType, type);
-    const auto with = [&](EngineConfig config) {
-        config.kv_type = type;
-        // Blocks of whole tiles throughout: the CPU multiplies int8 and int4 keys in another order where it
-        // has to decode them first, so the size of a block is part of what makes tokens equal there.
-        config.blocks = config.blocks * config.block_size / 16;
-        config.block_size = 16;
-        return config;
-    };
-    Answers first;
+    test::SameTokens on_cpu = exam_;
+    // Blocks of whole tiles throughout: the CPU multiplies int8 and int4 keys in another order where it has
+    // to decode them first, so the size of a block is part of what makes tokens equal there.
+    on_cpu.tiny = tiny(16);
+    on_cpu.roomy.kv_type = on_cpu.tiny.kv_type = type;
+    Answers alone;
     for (const int threads : {1, 2, 3}) {
-        const auto model = test::load_tiny(kernels::BackendKind::cpu, threads, {.weights = weights});
+        on_cpu.model = test::load_tiny(kernels::BackendKind::cpu, threads, {.weights = weights});
         if (threads == 1) {
-            first = run_alone(model, requests_, with(roomy()));
-            EngineConfig naive = with(roomy());
-            naive.naive = true;
-            Engine engine(model, naive);
-            QSAME(first, test::run_all(engine, requests_));
+            alone = run_alone(on_cpu);
+            QSAME(on_cpu, test::way_named("without a cache"), alone);
         }
-        Engine engine(model, with(roomy()));
-        QSAME(first, test::run_all(engine, requests_));
-        QSAME(first, test::run_all(engine, requests_)); // from the cache
-        Engine squeezed(model, with(tiny_pool(PreemptionMode::swap)));
-        QSAME(first, test::run_all(squeezed, requests_));
-        EngineConfig chunks = with(tiny_pool(PreemptionMode::recompute));
-        chunks.max_chunk = 7;
-        Engine chunked(model, chunks);
-        QSAME(first, test::run_all(chunked, requests_));
+        for (const Way& way : test::few_ways())
+            QSAME(on_cpu, way, alone);
     }
 }
 

@@ -10,10 +10,14 @@ namespace fs = std::filesystem;
 
 namespace orrery::test {
 
+fs::path source_dir() {
+    return ORRERY_SOURCE_DIR;
+}
+
 fs::path data_dir() {
     if (const char* dir = std::getenv("ORRERY_TEST_DATA"))
         return fs::is_directory(dir) ? fs::path(dir) : fs::path();
-    const fs::path beside = fs::path(ORRERY_SOURCE_DIR) / "../shared/data";
+    const fs::path beside = source_dir() / "../shared/data";
     return fs::is_directory(beside) ? fs::weakly_canonical(beside) : fs::path();
 }
 

@@ -16,6 +16,9 @@ namespace orrery::test {
 /// The folder of test data, or an empty path where there is none.
 std::filesystem::path data_dir();
 
+/// The repository's own root folder.
+std::filesystem::path source_dir();
+
 /// The default model's file (environment variable ORRERY_TEST_MODEL, or the user's data folder), or an
 /// empty path where it has not been fetched.
 std::filesystem::path default_model();
