@@ -7,11 +7,31 @@
 #define WIN32_LEAN_AND_MEAN
 #endif
 #include <windows.h>
+
+#define PSAPI_VERSION 2 // the functions of kernel32 itself: nothing more to link
+#include <psapi.h>
 #else
 #include <pthread.h>
+#include <unistd.h>
+
+#include <fstream>
 #endif
 
 namespace orrery::platform {
+
+size_t resident_bytes() {
+#if defined(_WIN32)
+    PROCESS_MEMORY_COUNTERS counters;
+    if (!GetProcessMemoryInfo(GetCurrentProcess(), &counters, sizeof counters))
+        return 0;
+    return counters.WorkingSetSize;
+#else
+    // Linux tells sizes in pages, the second of which is what is resident.
+    std::ifstream in("/proc/self/statm");
+    size_t whole = 0, resident = 0;
+    return in >> whole >> resident ? resident * size_t(::sysconf(_SC_PAGESIZE)) : 0;
+#endif
+}
 
 void set_thread_name(const char* name) {
 #if defined(_WIN32)

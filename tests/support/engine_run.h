@@ -45,6 +45,7 @@ public:
     /// Every sample of every request has ended, and its text is what its tokens say.
     void check_complete(const Model& model) const;
     const Answers& answers() const { return answers_; }
+    const Request& request(RequestId id) const { return requests_.at(id); }
 
     /// A request whose samples have all ended, with its answers: checked as above and forgotten, so that any
     /// further word of it breaks a law.
