@@ -63,7 +63,8 @@ void add_engine_options(CLI::App& verb, Options& options) {
         ->capture_default_str();
     verb.add_option("--blocks", engine.blocks, "Blocks of the cache; 0: by available memory")
         ->check(positive);
-    verb.add_option("--kv-type", options.kv_type, "How keys and values are kept")
+    verb.add_option("--kv-type", options.kv_type,
+                    "How keys and values are kept: in 32, 16, 8.5 or 6 bits an element")
         ->check(CLI::IsMember({"f32", "f16", "int8", "int4"}))
         ->capture_default_str();
     verb.add_option("--max-step-tokens", engine.max_step_tokens,

@@ -88,47 +88,46 @@ struct Int8Cache {
     }
 };
 
-/// The same with quants of 4 bits and a minimum: [16][16] bytes with the elements d and d + 16, 16 scales,
-/// 16 minima; a value is a row of Q4_1 blocks.
+/// The same with BlockKv4: [16][16] bytes with the elements d and d + 16, [2][16] scales, [2][16] minima; a
+/// value is a row of these blocks.
 struct Int4Cache {
-    static constexpr int64_t block_bytes = 20;
+    static constexpr int64_t block_bytes = 24;
     static int64_t row_bytes(int length) { return (length + 31) / 32 * block_bytes; }
+
+    /// The `count` elements of a tile's group that are low or high nibbles.
+    template <int Q, bool high>
+    ORRERY_INLINE void score_half(const uint8_t* keys, const float* q, int count, F32 (&sums)[Q]) {
+        F32 dots[Q], totals[Q];
+        UNROLLED
+        for (int i = 0; i < Q; ++i)
+            dots[i] = totals[i] = zero();
+        for (int d = 0; d < count; ++d) {
+            const F32 quants = high ? load_high_nibbles(keys + d * 16) : load_low_nibbles(keys + d * 16);
+            UNROLLED
+            for (int i = 0; i < Q; ++i) {
+                const F32 x = set1(q[d * 8 + i]);
+                dots[i] = fma(quants, x, dots[i]);
+                totals[i] = add(totals[i], x);
+            }
+        }
+        const F32 scale = load_half(reinterpret_cast<const uint16_t*>(keys + 256 + high * 32));
+        const F32 minimum = load_half(reinterpret_cast<const uint16_t*>(keys + 320 + high * 32));
+        UNROLLED
+        for (int i = 0; i < Q; ++i)
+            sums[i] = fma(totals[i], minimum, fma(dots[i], scale, sums[i]));
+    }
 
     template <int Q, int T>
     ORRERY_INLINE void score(const void* const* tiles, const float* q, int key_length, F32 (&sums)[T][Q]) {
         for (int first = 0; first < key_length; first += 32, q += 32 * 8) {
-            const int left = key_length - first;
+            const int left = key_length - first < 32 ? key_length - first : 32;
             const int64_t at = first / 32 * 16 * block_bytes;
             UNROLLED
             for (int t = 0; t < T; ++t) {
                 const auto* keys = static_cast<const uint8_t*>(tiles[t]) + at;
-                F32 dots[Q], totals[Q];
-                UNROLLED
-                for (int i = 0; i < Q; ++i)
-                    dots[i] = totals[i] = zero();
-                for (int d = 0; d < 16 && d < left; ++d) {
-                    const F32 low = load_low_nibbles(keys + d * 16);
-                    UNROLLED
-                    for (int i = 0; i < Q; ++i) {
-                        const F32 x = set1(q[d * 8 + i]);
-                        dots[i] = fma(low, x, dots[i]);
-                        totals[i] = add(totals[i], x);
-                    }
-                    if (d + 16 >= left)
-                        continue;
-                    const F32 high = load_high_nibbles(keys + d * 16);
-                    UNROLLED
-                    for (int i = 0; i < Q; ++i) {
-                        const F32 x = set1(q[(d + 16) * 8 + i]);
-                        dots[i] = fma(high, x, dots[i]);
-                        totals[i] = add(totals[i], x);
-                    }
-                }
-                const F32 scale = load_half(reinterpret_cast<const uint16_t*>(keys + 256));
-                const F32 minimum = load_half(reinterpret_cast<const uint16_t*>(keys + 288));
-                UNROLLED
-                for (int i = 0; i < Q; ++i)
-                    sums[t][i] = fma(totals[i], minimum, fma(dots[i], scale, sums[t][i]));
+                score_half<Q, false>(keys, q, left < 16 ? left : 16, sums[t]);
+                if (left > 16)
+                    score_half<Q, true>(keys, q + 16 * 8, left - 16, sums[t]);
             }
         }
     }
@@ -139,8 +138,9 @@ struct Int4Cache {
         for (int i = 0; i < V; ++i) {
             const int64_t at = column + i * 16;
             const auto* block = static_cast<const uint8_t*>(row) + at / 32 * block_bytes;
-            const F32 quants = at % 32 == 0 ? load_low_nibbles(block + 4) : load_high_nibbles(block + 4);
-            v[i] = fma(quants, set1_half(block), set1_half(block + 2));
+            const bool high = at % 32 != 0;
+            const F32 quants = high ? load_high_nibbles(block + 8) : load_low_nibbles(block + 8);
+            v[i] = fma(quants, set1_half(block + high * 2), set1_half(block + 4 + high * 2));
         }
     }
 };

@@ -28,9 +28,14 @@ void spread_key(const float* key, size_t key_length, std::byte* row, std::byte* 
         for (size_t i = 0; i < sizeof block.qs; ++i)
             put(tile, i * 16 + lane, block.qs[i]);
         std::byte* scales = tile + 16 * sizeof block.qs;
-        put(scales, lane, block.d);
-        if constexpr (requires { block.m; })
-            put(scales, 16 + lane, block.m);
+        if constexpr (std::is_same_v<Block, BlockQ8_0>) {
+            put(scales, lane, block.d);
+        } else {
+            for (size_t half = 0; half < 2; ++half) {
+                put(scales, half * 16 + lane, block.d[half]);
+                put(scales, (2 + half) * 16 + lane, block.m[half]);
+            }
+        }
     }
 }
 
@@ -103,7 +108,7 @@ void KvStore::store(int layer, int head_index, int64_t slot, const float* key, c
         encode_kv_row(KvType::int8, value, value_row, static_cast<size_t>(spec_.value_length));
         break;
     case KvType::int4:
-        spread_key<BlockQ4_1>(key, key_length, reinterpret_cast<std::byte*>(scratch), tile, lane);
+        spread_key<BlockKv4>(key, key_length, reinterpret_cast<std::byte*>(scratch), tile, lane);
         encode_kv_row(KvType::int4, value, value_row, static_cast<size_t>(spec_.value_length));
         break;
     }

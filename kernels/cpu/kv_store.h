@@ -5,7 +5,8 @@
 // in tiles of 16 tokens, so that a vector holds one element of 16 tokens and scores need no horizontal sums:
 //
 //   f32, f16    [key_length][16]
-//   int8, int4  for each group of 32 elements: quants [32][16] or [16][16], 16 scales, int4: 16 minima
+//   int8        for each group of 32 elements: quants [32][16], 16 scales
+//   int4        for each group of 32 elements: quants [16][16], two times 16 scales, two times 16 minima
 //
 // A cache whose blocks are not made of whole tiles keeps its keys along too, and a part of 256 tokens is
 // decoded into scratch memory before it is used.

@@ -11,13 +11,6 @@ namespace orrery::kernels {
 
 namespace {
 
-constexpr float largest_f16 = 65504.0f;
-
-/// A scale as it is stored. It stays finite: weights beyond its reach saturate.
-uint16_t stored_scale(float scale) {
-    return f32_to_f16(std::clamp(scale, -largest_f16, largest_f16));
-}
-
 /// 1 / scale, or 0 where the scale is zero and every quant is to be the middle one.
 float inverse(float scale) {
     return scale == 0.0f ? 0.0f : 1.0f / scale;
@@ -46,7 +39,7 @@ void encode_block(const float* weights, BlockQ8_0& block) {
     float largest = 0.0f;
     for (int i = 0; i < 32; ++i)
         largest = std::max(largest, std::abs(weights[i]));
-    block.d = stored_scale(largest / 127.0f);
+    block.d = f32_to_finite_f16(largest / 127.0f);
     const float inverse_d = inverse(f16_to_f32(block.d));
     for (int i = 0; i < 32; ++i)
         block.qs[i] = static_cast<int8_t>(nearest(weights[i] * inverse_d, -127, 127));
@@ -58,7 +51,7 @@ void encode_block(const float* weights, BlockQ4_0& block) {
     for (int i = 0; i < 32; ++i)
         if (std::abs(weights[i]) > std::abs(extreme))
             extreme = weights[i];
-    block.d = stored_scale(extreme / -8.0f);
+    block.d = f32_to_finite_f16(extreme / -8.0f);
     const float inverse_d = inverse(f16_to_f32(block.d));
     const auto quant = [&](int i) { return nearest(weights[i] * inverse_d, -8, 7) + 8; };
     for (int i = 0; i < 16; ++i)
@@ -67,9 +60,9 @@ void encode_block(const float* weights, BlockQ4_0& block) {
 
 void encode_block(const float* weights, BlockQ4_1& block) {
     const auto [least, greatest] = std::minmax_element(weights, weights + 32);
-    block.m = stored_scale(*least);
+    block.m = f32_to_finite_f16(*least);
     const float m = f16_to_f32(block.m);
-    block.d = stored_scale((*greatest - m) / 15.0f);
+    block.d = f32_to_finite_f16((*greatest - m) / 15.0f);
     const float inverse_d = inverse(f16_to_f32(block.d));
     const auto quant = [&](int i) { return nearest((weights[i] - m) * inverse_d, 0, 15); };
     for (int i = 0; i < 16; ++i)

@@ -55,6 +55,11 @@ constexpr uint16_t f32_to_f16(float value) {
     return static_cast<uint16_t>(sign | (magnitude > infinity ? nan : finite));
 }
 
+/// The finite binary16 value nearest to `value`: what lies beyond its reach saturates.
+constexpr uint16_t f32_to_finite_f16(float value) {
+    return f32_to_f16(std::clamp(value, -65504.0f, 65504.0f));
+}
+
 /// The float32 that the bfloat16 value `half` stands for.
 constexpr float bf16_to_f32(uint16_t half) {
     return std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
