@@ -283,24 +283,22 @@ void Scheduler::complete() {
 }
 
 int Scheduler::unused_slots() const {
-    const int size = store_.block_size();
-    int unused = 0;
-    // A block that is begun is shared only between a fork and its next token, and then by all to the same
-    // slot.
-    std::vector<int32_t> shared;
-    for (const Sequence* sequence : running_) {
-        const std::vector<int32_t>& blocks = sequence->table.blocks;
-        for (int i = sequence->computed / size; i < int(blocks.size()); ++i) {
-            const int32_t block = blocks[size_t(i)];
-            if (store_.pool().users(block) > 1) {
-                if (std::ranges::find(shared, block) != shared.end())
-                    continue;
-                shared.push_back(block);
-            }
-            unused += size - std::max(sequence->computed - i * size, 0);
+    const size_t size = size_t(store_.block_size());
+    size_t unused = 0;
+    for (auto place = running_.begin(); place != running_.end(); ++place) {
+        const std::vector<int32_t>& blocks = (*place)->table.blocks;
+        const size_t written = size_t((*place)->computed);
+        for (size_t i = written / size; i < blocks.size(); ++i) {
+            // A block that is begun is shared only between a fork and its next token: it stands at the same
+            // place in all tables, written to the same slot, and counts with the first of them.
+            const auto names_it = [&](const Sequence* other) {
+                return i < other->table.blocks.size() && other->table.blocks[i] == blocks[i];
+            };
+            if (store_.pool().users(blocks[i]) == 1 || std::none_of(running_.begin(), place, names_it))
+                unused += size - (std::max(written, i * size) - i * size);
         }
     }
-    return unused;
+    return int(unused);
 }
 
 void Scheduler::fork(Sequence& parent, Sequence& child) {
