@@ -1,6 +1,7 @@
 #include "kernels/reference/reference_backend.h"
 
 #include "kernels/error.h"
+#include "kernels/platform/machine.h"
 #include "kernels/quant/kv_row.h"
 #include "kernels/reference/operations.h"
 
@@ -33,6 +34,13 @@ std::string number(int64_t value) {
 size_t saturating_product(size_t a, size_t b) {
     const size_t largest = std::numeric_limits<size_t>::max();
     return b != 0 && a > largest / b ? largest : a * b;
+}
+
+/// Whether the machine could hold so much if nothing else were there. It is asked about large pieces alone.
+bool can_exist(size_t bytes) {
+    constexpr size_t worth_asking = size_t{1} << 30;
+    const size_t total = bytes < worth_asking ? 0 : platform::memory_info().total_bytes;
+    return bytes <= (total > 0 ? total : static_cast<size_t>(PTRDIFF_MAX));
 }
 
 void require(bool condition, const std::string& sentence) {
@@ -92,7 +100,7 @@ ReferenceBackend::Memory ReferenceBackend::take_memory(size_t bytes, const char*
     }
     Memory memory;
     // calloc gives zeros without touching the pages, so a large cache costs only what is used of it.
-    if (bytes <= static_cast<size_t>(PTRDIFF_MAX))
+    if (can_exist(bytes))
         memory.bytes.reset(static_cast<std::byte*>(std::calloc(std::max<size_t>(bytes, 1), 1)));
     if (!memory.bytes)
         throw OutOfMemory(needed + ", but the machine has no more to give: " + mebibytes(used_bytes_) +
