@@ -134,6 +134,7 @@ struct Engine::Impl {
     StepReport report;
     PreemptionCosts costs;
     bool profiling = false;
+    bool failing = false; ///< a step has failed, and not all requests have ended since
 };
 
 Engine::Impl::Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked)
@@ -249,7 +250,7 @@ const StepReport& Engine::Impl::step(std::vector<TokenDelta>& deltas) {
 
 const StepReport* Engine::Impl::settle(std::vector<TokenDelta>& deltas) {
     const bool out_of_time = !deadlines.empty() && deadlines.begin()->first <= Clock::now();
-    if (endings.empty() && !out_of_time)
+    if (endings.empty() && !out_of_time && !failing)
         return nullptr;
     iterate(deltas, true);
     return &report;
@@ -260,6 +261,8 @@ void Engine::Impl::iterate(std::vector<TokenDelta>& deltas, bool held) {
     const auto start = Clock::now();
     begin_report(start);
     try {
+        if (failing) // it was memory that was lacking
+            throw std::bad_alloc();
         StopWatch watch(start);
         end_what_is_due(deltas);
         watch.lap(report.publish_ns);
@@ -526,9 +529,12 @@ void Engine::Impl::close(Writer& writer, FinishReason reason, TokenDelta& delta)
 }
 
 /// A step failed where it cannot be told whose fault it was, or who of its sequences is whole: all of them
-/// end, from wherever they stand, and what is left is an engine without requests.
+/// end, from wherever they stand, and what is left is an engine without requests. Where memory is lacking for
+/// that, it can be called again.
 void Engine::Impl::fail_all(const std::exception& failure, std::vector<TokenDelta>& deltas) {
-    spdlog::error("Step {} failed, and with it all requests: {}", report.number, failure.what());
+    if (!failing)
+        spdlog::error("Step {} failed, and with it all requests: {}", report.number, failure.what());
+    failing = true;
     runner.drain();
     scheduler.abandon();
     const std::string why = "The engine failed in the middle of a step: " + sentence_of(failure);
@@ -536,6 +542,7 @@ void Engine::Impl::fail_all(const std::exception& failure, std::vector<TokenDelt
         end(job, FinishReason::error, why, deltas);
     endings.clear();
     forget_ended();
+    failing = false;
     count_queues();
     check_integrity();
 }

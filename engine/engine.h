@@ -77,8 +77,9 @@ public:
     ///
     /// Where the model cannot be run, the requests that were to run end with FinishReason::error. Where
     /// anything else fails, all requests do. Either way each of them ends exactly once, what the step had
-    /// published stays, all blocks go back, and the engine is ready for the next request. Throws only where
-    /// even that fails; then the engine cannot be used any more.
+    /// published stays, all blocks go back, and the engine is ready for the next request. Throws
+    /// std::bad_alloc where there is no memory even to end them all; the next call goes on with it. Throws
+    /// Error where the engine's books are wrong afterwards; then it cannot be used any more.
     const StepReport& step(std::vector<TokenDelta>& deltas);
 
     /// Ends what is to end (cancelled, refused, out of time) without running anything: for an engine that is

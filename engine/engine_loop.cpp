@@ -25,8 +25,10 @@ namespace {
 /// Reports of a minute at 60 steps a second; a reader that falls behind further misses the oldest.
 constexpr size_t report_ring_size = 4096;
 
-/// How long the engine's thread waits before it tries again what it had no memory for.
+/// How long the engine's thread waits before it tries again what it had no memory for, and how often the
+/// engine itself may find none before it counts as broken: a second in all.
 constexpr std::chrono::milliseconds retry_interval{10};
+constexpr int most_retries = 100;
 
 /// The last reports. Whoever takes them takes all at once, by exchange: neither side holds the lock for
 /// longer than it takes to move one report.
@@ -74,7 +76,16 @@ private:
 
 /// A request whose end has not been written to the text queue.
 struct Open {
+    explicit Open(const Request& request)
+        : prompt_tokens(int(request.prompt.size())),
+          tokens(size_t(std::clamp(request.samples, 1, max_samples))) {
+        for (size_t sample = 0; sample < tokens.size(); ++sample)
+            samples.set(sample);
+    }
+
+    int prompt_tokens;
     std::bitset<max_samples> samples; ///< those that have not ended
+    std::vector<int> tokens;          ///< of each sample, so far
     bool lost = false;                ///< the engine does not have it: the loop itself is to end it
 };
 
@@ -105,7 +116,7 @@ struct EngineLoop::Impl {
     void wait_for_work(std::unique_lock<std::mutex>& lock);
     void add(RequestId id, Request&& request);
     void advance();
-    void note_ends(size_t first);
+    void keep_account(size_t first);
     void end_lost();
     void publish();
     bool all_said() const { return deltas.empty() && !any_lost; }
@@ -135,6 +146,7 @@ struct EngineLoop::Impl {
     std::vector<TokenDelta> deltas; ///< written, and not in the text queue yet
     bool any_lost = false;
     bool broken = false; ///< the engine is not to be touched any more
+    int retries = 0;     ///< how often in succession the engine found no memory to end what failed
     bool paused = false;
     int64_t allowed_steps = 0; ///< while paused
 
@@ -144,7 +156,7 @@ struct EngineLoop::Impl {
 /// Sleeps until there is something to do: a command, the end, a time limit, or another try at what there was
 /// no memory for.
 void EngineLoop::Impl::wait_for_work(std::unique_lock<std::mutex>& lock) {
-    if (!all_said()) {
+    if (!all_said() || retries > 0) {
         woken.wait_for(lock, retry_interval, [this] { return !commands.empty(); });
         return;
     }
@@ -163,7 +175,7 @@ bool EngineLoop::Impl::drain() {
     {
         std::unique_lock lock(mutex);
         const bool may_step = !broken && !engine->idle() && (!paused || allowed_steps > 0);
-        if (!may_step)
+        if (!may_step || retries > 0)
             wait_for_work(lock);
         draining.swap(commands);
         last = ending;
@@ -222,28 +234,39 @@ void EngineLoop::Impl::advance() {
         }
         if (engine->idle())
             allowed_steps = 0; // steps that were asked for are not saved up for the next request
+        retries = 0;
+    } catch (const std::bad_alloc&) {
+        retries += 1;
+        broken = retries > most_retries;
     } catch (const std::exception& failure) {
-        spdlog::critical("The engine is broken and is not run any more: {}", failure.what());
+        spdlog::critical("The engine is broken: {}", failure.what());
         broken = true;
     }
-    note_ends(first);
+    keep_account(first);
     if (broken) {
+        spdlog::critical("The engine is not run any more.");
+        retries = 0;
         const std::lock_guard lock(mutex);
         for (auto& [id, request] : open)
             request.lost = any_lost = true;
     }
 }
 
-/// What ends with the deltas from `first` on is open no longer.
-void EngineLoop::Impl::note_ends(size_t first) {
+/// Notes what the deltas from `first` on say: what ends with them is open no longer.
+void EngineLoop::Impl::keep_account(size_t first) {
     const std::lock_guard lock(mutex);
-    for (size_t i = first; i < deltas.size(); ++i)
-        if (deltas[i].finish != FinishReason::none)
-            if (const auto it = open.find(deltas[i].request); it != open.end()) {
-                it->second.samples.reset(size_t(deltas[i].sample));
-                if (it->second.samples.none())
-                    open.erase(it);
-            }
+    for (size_t i = first; i < deltas.size(); ++i) {
+        const TokenDelta& delta = deltas[i];
+        const auto it = open.find(delta.request);
+        if (it == open.end())
+            continue;
+        Open& request = it->second;
+        request.tokens[size_t(delta.sample)] += delta.token.has_value();
+        if (delta.finish != FinishReason::none)
+            request.samples.reset(size_t(delta.sample));
+        if (request.samples.none())
+            open.erase(it);
+    }
 }
 
 /// Ends what the engine does not have, as far as there is memory to say so.
@@ -261,6 +284,8 @@ void EngineLoop::Impl::end_lost() {
                 delta.request = id;
                 delta.sample = int(sample);
                 delta.finish = FinishReason::error;
+                delta.usage.prompt_tokens = request.prompt_tokens;
+                delta.usage.completion_tokens = request.tokens[sample];
                 delta.error = broken
                                   ? "The engine has broken; the log says how. Load the model again to go on."
                                   : "There was no memory left for the request.";
@@ -325,10 +350,7 @@ EngineLoop::~EngineLoop() {
 RequestId EngineLoop::submit(Request request) {
     // Everything that may fail for want of memory, before the request counts as taken.
     std::map<RequestId, Open> fresh;
-    Open& entry = fresh[0];
-    for (int sample = 0; sample < std::clamp(request.samples, 1, max_samples); ++sample)
-        entry.samples.set(size_t(sample));
-    auto node = fresh.extract(fresh.begin());
+    auto node = fresh.extract(fresh.emplace(0, request).first);
     RequestId id = 0;
     Impl& loop = *impl_;
     {
