@@ -44,6 +44,11 @@ struct Output {
     bool accumulate = false;     ///< out += result + bias
 };
 
+/// Rows of 8 floats that a group of queries takes.
+constexpr int64_t query_rows(int64_t key_length) {
+    return key_length + (key_length + 15) / 16;
+}
+
 /// The queries of one key/value head against up to 256 cached tokens.
 struct AttentionPart {
     /// Per 16 tokens: keys across and values along, as KvStore lays them out.
@@ -52,7 +57,9 @@ struct AttentionPart {
     int key_length = 0;
     int value_length = 0;
     int queries = 0;
-    const float* q = nullptr;        ///< queries, scaled, in groups of 8: [group][key_length][8]
+    /// Queries, scaled, in groups of 8: [group][query_rows(key_length)][8]. The rows past key_length hold the
+    /// sums of each 16 elements, for keys with minima (int4) alone.
+    const float* q = nullptr;
     const int32_t* tokens = nullptr; ///< how many of the part's tokens each query sees, [queries]
     float* scores = nullptr;         ///< scratch [queries rounded up to 8, 256]
     float* peak = nullptr;           ///< out: largest score, [queries]

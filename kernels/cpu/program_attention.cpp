@@ -95,11 +95,11 @@ void Program::attention(const AttentionOp& op, KvStore& store, const float* qkv,
             }
     }
     const int64_t queries = round_up_8(int64_t{tile_height} * job->group);
-    grow_scratch(
-        (static_cast<size_t>(queries * (spec.key_length + part_tokens + 1 + 2 * (spec.value_length + 2)) +
-                             spec.key_length) +
-         store.scratch_floats()) *
-        sizeof(float));
+    grow_scratch((static_cast<size_t>(queries * (query_rows(spec.key_length) + part_tokens + 1 +
+                                                 2 * (spec.value_length + 2)) +
+                                      spec.key_length) +
+                  store.scratch_floats()) *
+                 sizeof(float));
 
     const auto tiles = static_cast<int64_t>(job->tiles.size());
     const bool long_context = std::any_of(job->tiles.begin(), job->tiles.end(),
@@ -140,7 +140,7 @@ void Program::run_attention(const AttentionJob& job, int64_t item, int thread) {
 
     float* at = threads_[static_cast<size_t>(thread)].scratch.as<float>();
     const auto take = [&at](int64_t count) { return std::exchange(at, at + count); };
-    float* q = take(padded * key_length);
+    float* q = take(padded * query_rows(key_length));
     float* scores = take(padded * part_tokens);
     auto* tokens = reinterpret_cast<int32_t*>(take(padded));
     float* results = take(padded * (value_length + 2));
@@ -156,9 +156,17 @@ void Program::run_attention(const AttentionJob& job, int64_t item, int thread) {
             rotate(row_scratch, static_cast<size_t>(key_length));
             source = row_scratch;
         }
-        float* target = q + int64_t{i / 8} * 8 * key_length + i % 8;
+        float* target = q + int64_t{i / 8} * 8 * query_rows(key_length) + i % 8;
         for (int d = 0; d < key_length; ++d)
             target[d * 8] = source[d] * job.scale;
+        if (job.store->read_as() != KvType::int4)
+            continue;
+        float* sums = target + int64_t{8} * key_length;
+        for (int first = 0; first < key_length; first += 16, sums += 8) {
+            *sums = 0.0f;
+            for (int d = first; d < std::min(first + 16, key_length); ++d)
+                *sums += target[d * 8];
+        }
     }
 
     AttentionPart part{};
