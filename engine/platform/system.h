@@ -5,6 +5,8 @@
 
 namespace orrery::platform {
 
+using kernels::platform::has_available;
+using kernels::platform::mebibytes;
 using kernels::platform::memory_info;
 using kernels::platform::MemoryInfo;
 

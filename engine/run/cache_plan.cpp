@@ -16,10 +16,6 @@ void require(bool holds, const char* name, long long value, const char* rule) {
         throw Error(std::string(name) + " is " + std::to_string(value) + ": it must be " + rule + '.');
 }
 
-std::string mebibytes(size_t bytes) {
-    return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB";
-}
-
 } // namespace
 
 kernels::KvCacheSpec cache_spec(const EngineConfig& config, const ModelConfig& model) {
@@ -76,7 +72,8 @@ EngineConfig plan_cache(const EngineConfig& asked, const Model& model) {
     if (available > 0 && config.cache_bytes > available)
         throw OutOfMemory("The key/value cache does not fit: " + std::to_string(config.blocks) +
                           " blocks of " + std::to_string(config.block_size) + " tokens need " +
-                          mebibytes(config.cache_bytes) + ", " + mebibytes(available) + " are available.");
+                          platform::mebibytes(config.cache_bytes) + ", " + platform::mebibytes(available) +
+                          " are available.");
     return config;
 }
 

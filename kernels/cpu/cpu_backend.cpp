@@ -49,17 +49,9 @@ struct Allocation {
     size_t bytes = 0;
 };
 
-std::string mebibytes(size_t bytes) {
-    return std::to_string((bytes + (size_t{1} << 20) - 1) >> 20) + " MiB";
-}
-
 int default_threads() {
     return platform::usable_cores(platform::processor_share(), cpu_features().threads_per_core);
 }
-
-/// What is left is asked for pieces of this size: it takes the system about 0.1 ms to say, during which 1 MiB
-/// could be filled.
-constexpr size_t worth_asking = size_t{16} << 20;
 
 class CpuBackend final : public Backend {
 public:
@@ -197,20 +189,17 @@ private:
     }
 
     [[noreturn]] void refuse(size_t bytes, const char* what) const {
-        throw OutOfMemory("Not enough memory for " + std::string(what) + ": " + mebibytes(bytes) +
-                          " are needed, " + mebibytes(platform::memory_info().available_bytes) +
-                          " are available, and of the machine's " + mebibytes(info_.memory_bytes) +
-                          " this engine holds " + mebibytes(used_bytes_) + " already.");
+        throw OutOfMemory("Not enough memory for " + std::string(what) + ": " + platform::mebibytes(bytes) +
+                          " are needed, " + platform::mebibytes(platform::memory_info().available_bytes) +
+                          " are available, and of the machine's " + platform::mebibytes(info_.memory_bytes) +
+                          " this engine holds " + platform::mebibytes(used_bytes_) + " already.");
     }
 
-    /// Systems promise memory that they do not have, and end the process once it is touched: what does not
-    /// fit is refused here.
+    /// What this engine holds and has not touched yet counts as available to the system, and not here.
     void check_memory(size_t bytes, const char* what) const {
-        if (info_.memory_bytes == 0) // the system does not say
-            return;
-        if (bytes > info_.memory_bytes || used_bytes_ > info_.memory_bytes - bytes)
-            refuse(bytes, what);
-        if (bytes >= worth_asking && bytes > platform::memory_info().available_bytes)
+        const bool passes_machine = info_.memory_bytes != 0 &&
+                                    (bytes > info_.memory_bytes || used_bytes_ > info_.memory_bytes - bytes);
+        if (passes_machine || !platform::has_available(bytes))
             refuse(bytes, what);
     }
 

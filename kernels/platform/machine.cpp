@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -31,6 +30,19 @@ namespace fs = std::filesystem;
 
 int usable_cores(const ProcessorShare& share, int threads_per_core) {
     return std::max(1, std::min(share.allowed / std::max(threads_per_core, 1), share.granted));
+}
+
+bool has_available(size_t bytes) {
+    constexpr size_t worth_asking = size_t{16} << 20;
+    if (bytes < worth_asking)
+        return true;
+    const MemoryInfo memory = memory_info();
+    return memory.total_bytes == 0 || bytes <= memory.available_bytes;
+}
+
+std::string mebibytes(size_t bytes) {
+    constexpr size_t mebibyte = size_t{1} << 20;
+    return std::to_string(bytes / mebibyte + (bytes % mebibyte != 0)) + " MiB";
 }
 
 #ifdef _WIN32

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <string>
 
 namespace orrery::kernels::platform {
 
@@ -16,6 +17,14 @@ struct MemoryInfo {
 /// Measured now. Zeros where the system does not tell. `root` is where Linux keeps /proc and /sys (a test
 /// brings its own).
 MemoryInfo memory_info(const std::filesystem::path& root = "/");
+
+/// Whether so much memory can be taken now. Systems promise memory that they do not have, and end the process
+/// once it is touched: what is not there has to be refused beforehand. Pieces below 16 MiB are not asked
+/// about: it takes the system about 0.1 ms to say, during which 1 MiB could be filled.
+bool has_available(size_t bytes);
+
+/// "94 MiB", rounded up: how sentences about memory that is not there give its size.
+std::string mebibytes(size_t bytes);
 
 struct ProcessorShare {
     int allowed = 1; ///< logical processors that this process may run on: its affinity mask

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -20,12 +19,6 @@ namespace {
 /// NaN as a float, as a binary16 and as the binary16 scale of a quantised group.
 constexpr int poison_byte = 0xff;
 
-std::string mebibytes(size_t bytes) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1024.0 * 1024.0));
-    return text;
-}
-
 std::string number(int64_t value) {
     return std::to_string(value);
 }
@@ -34,13 +27,6 @@ std::string number(int64_t value) {
 size_t saturating_product(size_t a, size_t b) {
     const size_t largest = std::numeric_limits<size_t>::max();
     return b != 0 && a > largest / b ? largest : a * b;
-}
-
-/// Whether the machine could hold so much if nothing else were there. It is asked about large pieces alone.
-bool can_exist(size_t bytes) {
-    constexpr size_t worth_asking = size_t{1} << 30;
-    const size_t total = bytes < worth_asking ? 0 : platform::memory_info().total_bytes;
-    return bytes <= (total > 0 ? total : static_cast<size_t>(PTRDIFF_MAX));
 }
 
 void require(bool condition, const std::string& sentence) {
@@ -91,20 +77,20 @@ ReferenceBackend::ReferenceBackend(const ReferenceOptions& options) : options_(o
 // Memory
 
 ReferenceBackend::Memory ReferenceBackend::take_memory(size_t bytes, const char* what) {
-    const std::string needed = "The reference back end needs " + mebibytes(bytes) + " for " + what;
+    const std::string needed = "The reference back end needs " + platform::mebibytes(bytes) + " for " + what;
     if (options_.memory_bytes > 0) {
         const size_t free = options_.memory_bytes - used_bytes_;
         if (bytes > free)
-            throw OutOfMemory(needed + ", but only " + mebibytes(free) + " of its " +
-                              mebibytes(options_.memory_bytes) + " are free.");
+            throw OutOfMemory(needed + ", but only " + platform::mebibytes(free) + " of its " +
+                              platform::mebibytes(options_.memory_bytes) + " are free.");
     }
     Memory memory;
     // calloc gives zeros without touching the pages, so a large cache costs only what is used of it.
-    if (can_exist(bytes))
+    if (platform::has_available(bytes))
         memory.bytes.reset(static_cast<std::byte*>(std::calloc(std::max<size_t>(bytes, 1), 1)));
     if (!memory.bytes)
-        throw OutOfMemory(needed + ", but the machine has no more to give: " + mebibytes(used_bytes_) +
-                          " are in use.");
+        throw OutOfMemory(needed + ", but the machine has no more to give: " +
+                          platform::mebibytes(used_bytes_) + " are in use.");
     if (options_.poison)
         std::memset(memory.bytes.get(), poison_byte, bytes);
     memory.size = bytes;
