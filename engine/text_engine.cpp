@@ -15,8 +15,8 @@ RequestId TextEngine::add_request(const std::string& prompt, const SamplingParam
     request.sampling = params;
     request.max_tokens = max_tokens;
     const RequestId id = ++last_;
-    outputs_[id].request = id;
     engine_.add(id, std::move(request));
+    outputs_[id].request = id;
     return id;
 }
 
@@ -24,21 +24,17 @@ std::vector<TextOutput> TextEngine::step() {
     deltas_.clear();
     engine_.step(deltas_);
     std::map<RequestId, TextOutput> brought;
-    std::string refusal;
     for (const TokenDelta& delta : deltas_) {
         TextOutput& output = outputs_[delta.request];
         output.text += delta.text;
         if (delta.token)
             output.tokens.push_back(*delta.token);
         output.finish = delta.finish;
-        if (!delta.error.empty())
-            refusal = delta.error;
+        output.error = delta.error;
         brought[delta.request] = output;
         if (delta.finish != FinishReason::none)
             outputs_.erase(delta.request);
     }
-    if (!refusal.empty())
-        throw Error(refusal);
     std::vector<TextOutput> result;
     for (auto& [id, output] : brought)
         result.push_back(std::move(output));
@@ -53,8 +49,11 @@ std::string simple_generate(std::shared_ptr<Model> model, const std::string& pro
     engine.add_request(prompt, params, max_tokens);
     std::string text;
     while (engine.has_unfinished_requests())
-        for (TextOutput& output : engine.step())
+        for (TextOutput& output : engine.step()) {
+            if (!output.error.empty())
+                throw Error(output.error);
             text = std::move(output.text);
+        }
     return text;
 }
 

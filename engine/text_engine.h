@@ -20,6 +20,7 @@ struct TextOutput {
     std::string text; ///< all of it so far
     std::vector<TokenId> tokens;
     FinishReason finish = FinishReason::none;
+    std::string error; ///< why it was refused or failed, where it was
 };
 
 class TextEngine {
@@ -33,8 +34,8 @@ public:
 
     bool has_unfinished_requests() const { return !engine_.idle(); }
 
-    /// One step of the engine: the answers that it brought further. Throws Error for a request that was
-    /// refused or failed, with the reason; the others go on.
+    /// One step of the engine: the answers that it brought further. One that was refused or failed ends as
+    /// any other, with its error.
     std::vector<TextOutput> step();
 
 private:
@@ -45,7 +46,7 @@ private:
     std::vector<TokenDelta> deltas_;
 };
 
-/// The continuation of one prompt.
+/// The continuation of one prompt. Throws Error where it is refused or fails.
 std::string simple_generate(std::shared_ptr<Model> model, const std::string& prompt,
                             const SamplingParams& params = {}, int max_tokens = 128);
 

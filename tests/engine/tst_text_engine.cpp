@@ -55,25 +55,23 @@ private slots:
         QVERIFY(!before.empty());
     }
 
-    void whatIsRefusedThrowsAndTheOthersGoOn() {
+    void whatIsRefusedEndsWithItsErrorAndTheOthersGoOn() {
         TextEngine engine(model_);
-        SamplingParams senseless;
+        SamplingParams senseless = seeded;
         senseless.top_p = 7;
-        const RequestId good = engine.add_request("hello", seeded, 4);
-        engine.add_request("hello", senseless, 4);
-        bool thrown = false;
-        FinishReason finish = FinishReason::none;
-        while (engine.has_unfinished_requests()) {
-            try {
-                for (const TextOutput& output : engine.step())
-                    if (output.request == good)
-                        finish = output.finish;
-            } catch (const Error&) {
-                thrown = true;
-            }
-        }
-        QVERIFY(thrown);
-        QVERIFY(finish != FinishReason::none);
+        // The good one ends in the very step that brings the refusal.
+        const RequestId good = engine.add_request("hello", seeded, 0);
+        const RequestId bad = engine.add_request("hello", senseless, 4);
+        std::map<RequestId, TextOutput> ends;
+        while (engine.has_unfinished_requests())
+            for (const TextOutput& output : engine.step())
+                if (output.finish != FinishReason::none)
+                    ends[output.request] = output;
+        QCOMPARE(ends.size(), size_t(2));
+        QVERIFY(ends[good].finish == FinishReason::length && ends[good].error.empty());
+        QVERIFY(ends[bad].finish == FinishReason::rejected);
+        QVERIFY(ends[bad].error.find("top_p") != std::string::npos);
+        QVERIFY_EXCEPTION_THROWN(simple_generate(model_, "hello", senseless, 4), Error);
     }
 
     /// The README shows the very program that the tests compile.
