@@ -2,6 +2,7 @@
 #include "app/cli/verbs.h"
 #include "engine/model/describe.h"
 #include "engine/model/gguf.h"
+#include "engine/model/wording.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -44,14 +45,6 @@ int dequantize(const std::vector<std::string>& arguments) {
     if (!out.flush())
         throw Error("The file '" + arguments[2] + "' cannot be written.");
     return 0;
-}
-
-/// "98,362,432" reads better than "98362432".
-std::string grouped(int64_t value) {
-    std::string digits = std::to_string(value);
-    for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-        digits.insert(static_cast<size_t>(at), 1, ',');
-    return digits;
 }
 
 /// The description for people: fields, then formats, then the memory plan, then tensors.
