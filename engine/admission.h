@@ -7,8 +7,6 @@
 
 namespace orrery {
 
-/// Answers to one prompt at the most.
-
 struct Verdict {
     FinishReason reason = FinishReason::none; ///< none: it may come in
     std::string why;

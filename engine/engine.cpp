@@ -1,12 +1,13 @@
 #include "engine/engine.h"
 
 #include "engine/admission.h"
-#include "engine/answer.h"
+#include "engine/job.h"
 #include "engine/reserve_more.h"
 #include "engine/run/cache_plan.h"
 #include "engine/run/model_runner.h"
 #include "engine/run/score.h"
 #include "engine/schedule/scheduler.h"
+#include "engine/stop_watch.h"
 #include "kernels/error.h"
 
 #include <spdlog/spdlog.h>
@@ -25,44 +26,6 @@ using Clock = std::chrono::steady_clock;
 int64_t nanoseconds(Clock::duration duration) {
     return std::chrono::nanoseconds(duration).count();
 }
-
-/// Measures the phases of a step one after the other, so that together they make up the whole.
-class StopWatch {
-public:
-    explicit StopWatch(Clock::time_point start) : last_(start) {}
-    /// Adds the time since the last call to `phase`.
-    void lap(int64_t& phase) {
-        const auto now = Clock::now();
-        phase += nanoseconds(now - last_);
-        last_ = now;
-    }
-
-private:
-    Clock::time_point last_;
-};
-
-struct Job;
-
-/// A sequence together with the answer that it writes.
-struct Writer : Sequence {
-    Writer(Job& its_job, const AnswerRules& rules, const Request& asked, uint64_t seed, int index)
-        : job(its_job), answer(rules, asked, seed, index) {}
-
-    Job& job;
-    Answer answer;
-    Timings timings;
-};
-
-/// A request until the last of its samples has ended.
-struct Job {
-    Clock::time_point added;
-    std::optional<Clock::time_point> deadline;
-    std::vector<std::unique_ptr<Writer>> writers; ///< one per sample
-    /// Samples 1, 2, … begin when sample 0 has read the prompt: they share what it has computed.
-    bool forks_wait = false;
-    int open = 0;    ///< samples that have not ended
-    Verdict ordered; ///< why it is to end at the next step, if it is
-};
 
 // A delta that is complete joins the others without fail, once there is room for it.
 static_assert(std::is_nothrow_move_constructible_v<TokenDelta>);
@@ -83,7 +46,6 @@ struct Engine::Impl {
 
     // The phases of a step.
     void iterate(std::vector<TokenDelta>& deltas, bool held);
-    void begin_report(Clock::time_point start);
     void run_plan(StopWatch& watch, std::vector<TokenDelta>& deltas);
     void end_what_is_due(std::vector<TokenDelta>& deltas);
     void describe(const StepPlan& plan);
@@ -259,10 +221,13 @@ const StepReport* Engine::Impl::settle(std::vector<TokenDelta>& deltas) {
 /// One step; `held`, one in which nothing runs.
 void Engine::Impl::iterate(std::vector<TokenDelta>& deltas, bool held) {
     const auto start = Clock::now();
-    begin_report(start);
+    const uint64_t number = report.number + 1;
+    report.reset();
+    report.number = number;
+    report.start_ns = nanoseconds(start - made);
+    if (failing) // memory was lacking to end them all
+        return fail_all(std::bad_alloc(), deltas);
     try {
-        if (failing) // it was memory that was lacking
-            throw std::bad_alloc();
         StopWatch watch(start);
         end_what_is_due(deltas);
         watch.lap(report.publish_ns);
@@ -292,20 +257,6 @@ void Engine::Impl::run_plan(StopWatch& watch, std::vector<TokenDelta>& deltas) {
         watch.lap(report.sample_ns);
         publish(deltas);
     }
-}
-
-void Engine::Impl::begin_report(Clock::time_point start) {
-    // Assigning a fresh report would give the arrays' memory back.
-    StepReport fresh;
-    fresh.rows.swap(report.rows);
-    fresh.block_events.swap(report.block_events);
-    fresh.preemptions.swap(report.preemptions);
-    fresh.rows.clear();
-    fresh.block_events.clear();
-    fresh.preemptions.clear();
-    fresh.number = report.number + 1;
-    fresh.start_ns = nanoseconds(start - made);
-    report = std::move(fresh);
 }
 
 /// Ends what was ordered to end, and what is out of time.

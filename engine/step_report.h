@@ -5,6 +5,7 @@
 #include "engine/request.h"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace orrery {
@@ -97,6 +98,18 @@ struct StepReport {
     std::vector<BlockEvent> block_events;
     std::vector<Preemption> preemptions;
     uint32_t block_events_dropped = 0; ///< events past the report's limit
+
+    /// Everything as in a new report, but for the memory of the lists, which stays.
+    void reset() {
+        StepReport fresh;
+        fresh.rows.swap(rows);
+        fresh.block_events.swap(block_events);
+        fresh.preemptions.swap(preemptions);
+        fresh.rows.clear();
+        fresh.block_events.clear();
+        fresh.preemptions.clear();
+        *this = std::move(fresh);
+    }
 };
 
 } // namespace orrery
