@@ -1,12 +1,12 @@
 // What the engine promises about requests, one by one.
 #include "engine/engine.h"
 #include "kernels/error.h"
+#include "tests/engine/dictation.h"
 #include "tests/support/engine_run.h"
 #include "tests/support/mixed_requests.h"
 #include "tests/support/naive_llama.h"
 #include "tests/support/random.h"
 #include "tests/support/tiny_model.h"
-#include "tests/support/watched_backend.h"
 
 #include <QtTest>
 
@@ -18,60 +18,7 @@
 using namespace orrery;
 using test::Answered;
 using test::Answers;
-
-namespace {
-
-constexpr TokenId end_token = 2;
-
-constexpr TokenId token_of(unsigned char byte_index) {
-    return test::tiny_first_byte + TokenId(byte_index);
-}
-
-Request greedy(std::vector<TokenId> prompt, int max_tokens) {
-    Request request;
-    request.prompt = std::move(prompt);
-    request.max_tokens = max_tokens;
-    request.sampling.temperature = 0;
-    return request;
-}
-
-/// A request whose answer is these tokens, whatever the model thinks: each has its own parameters, and the
-/// test changes them between the steps.
-SamplingParams only(TokenId token) {
-    SamplingParams params;
-    params.temperature = 0;
-    params.logit_bias = {{token, 1e6f}};
-    return params;
-}
-
-/// Runs one request whose tokens are given; after the last of them, that one is repeated.
-Answered dictate(Engine& engine, Request request, const std::vector<TokenId>& tokens) {
-    request.sampling = only(tokens.front());
-    size_t next = 0;
-    return test::run_all(engine, {request},
-                         [&](int step) {
-                             next = std::min(size_t(step), tokens.size() - 1);
-                             engine.retune(1, only(tokens[next]));
-                         })
-        .at({1, 0});
-}
-
-std::vector<TokenId> spell(const std::string& text) {
-    std::vector<TokenId> tokens;
-    for (const char c : text)
-        tokens.push_back(token_of(static_cast<unsigned char>(c)));
-    return tokens;
-}
-
-EngineConfig checked() {
-    EngineConfig config;
-    config.context = 64;
-    config.cache_bytes = size_t(4) << 20;
-    config.check = true;
-    return config;
-}
-
-} // namespace
+using namespace test::dictation;
 
 class TestEngine : public QObject {
     Q_OBJECT
@@ -85,24 +32,10 @@ private slots:
     void configurations_that_make_no_sense();
     void memory_that_is_not_there();
 
-    void ends_at_max_tokens();
-    void ends_when_the_context_is_full();
-    void ends_at_an_end_token();
-    void ends_at_a_stop_string();
-    void ends_when_cancelled();
-    void ends_at_its_time_limit();
-    void time_limits_of_any_size();
-    void settling_ends_and_reports();
-
-    void an_unfinished_character_is_shown_at_the_end();
     void a_seed_is_reported_and_can_be_used_again();
     void retune_is_in_force_from_the_next_token();
     void samples_share_the_prompt();
     void a_later_turn_starts_from_a_hit();
-
-    void a_failing_device_ends_what_ran_and_no_more_data();
-    void a_failing_device_ends_what_ran_and_no_more();
-    void a_failing_sampler_ends_its_own_request();
 
     void score_gives_the_logits_of_all_positions();
     void reports_add_up();
@@ -236,221 +169,6 @@ void TestEngine::memory_that_is_not_there() {
                                                   .blocks = 1}));
 }
 
-void TestEngine::ends_at_max_tokens() {
-    Engine engine(model_, checked());
-    for (const int most : {0, 1, 2, 17}) {
-        Request request = greedy({10, 20}, most);
-        request.ignore_eos = true;
-        const Answered answer = test::run_all(engine, {request}).at({1, 0});
-        QVERIFY(answer.finish == FinishReason::length);
-        QCOMPARE(int(answer.tokens.size()), most);
-        QCOMPARE(answer.usage.completion_tokens, most);
-        QCOMPARE(answer.usage.prompt_tokens, 2);
-    }
-}
-
-void TestEngine::ends_when_the_context_is_full() {
-    Engine engine(model_, checked());
-    for (const int prompt : {1, 15, 16, 17, 62, 63})
-        for (const int most : {-1, 1000}) {
-            Request request = greedy(std::vector<TokenId>(size_t(prompt), 9), most);
-            request.ignore_eos = true;
-            const Answered answer = test::run_all(engine, {request}).at({1, 0});
-            QVERIFY(answer.finish == FinishReason::context_full);
-            QCOMPARE(int(answer.tokens.size()), 64 - prompt);
-        }
-}
-
-void TestEngine::ends_at_an_end_token() {
-    Engine engine(model_, checked());
-    Request request = greedy({10}, 20);
-    auto spoken = spell("ab");
-    spoken.push_back(end_token);
-    Answered answer = dictate(engine, request, spoken);
-    QVERIFY(answer.finish == FinishReason::stop_token);
-    QCOMPARE(answer.tokens, spoken);
-    QCOMPARE(answer.text, model_->tokenizer->decode({spoken[0], spoken[1]}, false));
-
-    // Held-back text comes out with the end.
-    request.stop = {model_->tokenizer->decode(spell("abc"), false)};
-    answer = dictate(engine, request, spoken);
-    QVERIFY(answer.finish == FinishReason::stop_token);
-    QCOMPARE(answer.text, model_->tokenizer->decode({spoken[0], spoken[1]}, false));
-
-    // It cannot be drawn before min_tokens.
-    request = greedy({10}, 20);
-    request.min_tokens = 6;
-    answer = dictate(engine, request, {end_token});
-    QVERIFY(answer.finish == FinishReason::stop_token);
-    QCOMPARE(answer.tokens.size(), size_t(7));
-    QCOMPARE(std::ranges::count(answer.tokens, end_token), 1);
-
-    request.ignore_eos = true;
-    answer = dictate(engine, request, {end_token});
-    QVERIFY(answer.finish == FinishReason::length);
-    QCOMPARE(std::ranges::count(answer.tokens, end_token), 20);
-    QCOMPARE(answer.text, std::string());
-}
-
-void TestEngine::ends_at_a_stop_string() {
-    Engine engine(model_, checked());
-    const auto text_of = [&](const std::string& text) {
-        return model_->tokenizer->decode(spell(text), false);
-    };
-    Request request = greedy({10}, 20);
-    request.stop = {text_of("zzz"), text_of("bcd")};
-    Answered answer = dictate(engine, request, spell("abcbcdee"));
-    QVERIFY(answer.finish == FinishReason::stop_string);
-    QCOMPARE(answer.text, text_of("abc"));
-    QCOMPARE(answer.tokens, spell("abcbcd"));
-
-    // Text that could have been the beginning of one is given out in the end.
-    request.max_tokens = 3;
-    answer = dictate(engine, request, spell("abcbcdee"));
-    QVERIFY(answer.finish == FinishReason::length);
-    QCOMPARE(answer.text, text_of("abc"));
-
-    // Nothing stops before min_tokens.
-    request.max_tokens = 9;
-    request.min_tokens = 7;
-    answer = dictate(engine, request, spell("abcdeeebcd"));
-    QVERIFY(answer.finish == FinishReason::length);
-    QCOMPARE(answer.text, text_of("abcdeeebc"));
-    request.max_tokens = 20;
-    answer = dictate(engine, request, spell("abcdeeebcd"));
-    QVERIFY(answer.finish == FinishReason::stop_string);
-    QCOMPARE(answer.text, text_of("abcdeee"));
-}
-
-void TestEngine::ends_when_cancelled() {
-    EngineConfig config = checked();
-    config.max_sequences = 2;
-    Engine engine(model_, config);
-    std::vector<Request> requests(5, greedy({10, 11}, 30));
-    for (Request& request : requests)
-        request.ignore_eos = true;
-    requests[1].samples = 3;
-    requests[2].stop = {"no such text"};
-    const Answers answers = test::run_all(engine, requests, [&](int step) {
-        if (step == 0)
-            engine.cancel(4); // has not even been seen by a step
-        if (step == 3) {
-            engine.cancel(2);
-            engine.cancel(2, FinishReason::disconnected); // too late
-            engine.cancel(5, FinishReason::disconnected);
-            engine.cancel(99);
-        }
-    });
-    QVERIFY(answers.at({1, 0}).finish == FinishReason::length);
-    QVERIFY(answers.at({3, 0}).finish == FinishReason::length);
-    QVERIFY(answers.at({4, 0}).finish == FinishReason::cancelled);
-    QVERIFY(answers.at({5, 0}).finish == FinishReason::disconnected);
-    QCOMPARE(answers.at({5, 0}).tokens.size(), size_t(0));
-    for (int sample = 0; sample < 3; ++sample)
-        QVERIFY(answers.at({2, sample}).finish == FinishReason::cancelled);
-    QCOMPARE(answers.at({2, 0}).tokens.size(), size_t(3));
-}
-
-void TestEngine::ends_at_its_time_limit() {
-    EngineConfig config = checked();
-    config.max_sequences = 1;
-    Engine engine(model_, config);
-    std::vector<Request> requests(3, greedy({10, 11}, 30));
-    for (Request& request : requests)
-        request.ignore_eos = true;
-    requests[0].time_limit = std::chrono::milliseconds(50);
-    requests[1].time_limit = std::chrono::milliseconds(0); // while it waits
-    requests[2].time_limit = std::chrono::hours(1);
-    const Answers answers = test::run_all(engine, requests, [](int step) {
-        if (step == 4)
-            QThread::msleep(60);
-    });
-    QVERIFY(answers.at({1, 0}).finish == FinishReason::time_limit);
-    QCOMPARE(answers.at({1, 0}).tokens.size(), size_t(4));
-    QVERIFY(answers.at({2, 0}).finish == FinishReason::time_limit);
-    QCOMPARE(answers.at({2, 0}).tokens.size(), size_t(0));
-    QVERIFY(answers.at({3, 0}).finish == FinishReason::length);
-}
-
-void TestEngine::time_limits_of_any_size() {
-    using std::chrono::milliseconds;
-    Engine engine(model_, checked());
-    std::vector<Request> requests(4, greedy({10, 11}, 3));
-    for (Request& request : requests)
-        request.ignore_eos = true;
-    requests[0].time_limit = milliseconds::max();
-    requests[1].time_limit = std::chrono::hours(24 * 365 * 200);
-    requests[2].time_limit = milliseconds(-5);
-    requests[3].time_limit = milliseconds::min();
-    const Answers answers = test::run_all(engine, requests);
-    QVERIFY(answers.at({1, 0}).finish == FinishReason::length);
-    QVERIFY(answers.at({2, 0}).finish == FinishReason::length);
-    QVERIFY(answers.at({3, 0}).finish == FinishReason::time_limit);
-    QVERIFY(answers.at({4, 0}).finish == FinishReason::time_limit);
-}
-
-void TestEngine::settling_ends_and_reports() {
-    Engine engine(model_, checked());
-    std::vector<TokenDelta> deltas;
-    QVERIFY(!engine.next_deadline());
-    QVERIFY(engine.settle(deltas) == nullptr);
-    const auto start = std::chrono::steady_clock::now();
-    Request request = greedy(std::vector<TokenId>(20, 9), 30);
-    request.ignore_eos = true;
-    engine.add(1, request);
-    Request limited = request;
-    limited.time_limit = std::chrono::milliseconds(30);
-    engine.add(2, limited);
-    limited.time_limit = std::chrono::hours(1);
-    engine.add(3, limited);
-    engine.add(4, greedy({}, 4)); // refused
-    QVERIFY(*engine.next_deadline() >= start + std::chrono::milliseconds(30));
-    QVERIFY(*engine.next_deadline() < start + std::chrono::minutes(1));
-
-    const StepReport* report = engine.settle(deltas);
-    QVERIFY(report != nullptr);
-    QCOMPARE(report->number, uint64_t(1));
-    QCOMPARE(report->waiting, 3);
-    QCOMPARE(deltas.size(), size_t(1));
-    QVERIFY(deltas[0].finish == FinishReason::rejected && deltas[0].request == 4 && deltas[0].step == 1);
-    QVERIFY(engine.settle(deltas) == nullptr);
-    QCOMPARE(engine.step(deltas).running, 3);
-
-    QThread::msleep(40);
-    deltas.clear();
-    report = engine.settle(deltas);
-    QVERIFY(report != nullptr);
-    QCOMPARE(report->number, uint64_t(3));
-    QCOMPARE(report->running, 2);
-    QVERIFY(report->rows.empty() && !report->block_events.empty());
-    QCOMPARE(deltas.size(), size_t(1));
-    QVERIFY(deltas[0].finish == FinishReason::time_limit && deltas[0].request == 2);
-    QVERIFY(*engine.next_deadline() > start + std::chrono::minutes(50));
-    engine.cancel_all();
-    deltas.clear();
-    report = engine.settle(deltas);
-    QVERIFY(report != nullptr && report->running == 0 && report->blocks_held == 0);
-    QCOMPARE(deltas.size(), size_t(2));
-    QVERIFY(engine.idle());
-    QVERIFY(!engine.next_deadline());
-}
-
-void TestEngine::an_unfinished_character_is_shown_at_the_end() {
-    // The collector compares the text with the tokens'; here it matters that there is any.
-    Engine engine(model_, checked());
-    const auto byte_token = [&](unsigned char byte) {
-        for (TokenId token = 0; token < model_->config.vocab; ++token)
-            if (model_->tokenizer->bytes(token, false) == std::string(1, char(byte)))
-                return token;
-        return -1;
-    };
-    const TokenId begin = byte_token(0xc3), rest = byte_token(0xa9);
-    QVERIFY(begin >= 0 && rest >= 0);
-    QCOMPARE(dictate(engine, greedy({10}, 2), {begin, rest}).text, std::string("\xc3\xa9"));
-    QCOMPARE(dictate(engine, greedy({10}, 1), {begin}).text, std::string("\xef\xbf\xbd"));
-    QCOMPARE(dictate(engine, greedy({10}, 9), {begin, end_token}).text, std::string("\xef\xbf\xbd"));
-}
-
 void TestEngine::a_seed_is_reported_and_can_be_used_again() {
     Engine engine(model_, checked());
     Request request = greedy({10, 20, 30}, 20);
@@ -533,84 +251,6 @@ void TestEngine::a_later_turn_starts_from_a_hit() {
     QCOMPARE(test::run_all(engine, {next}).at({1, 0}).usage.cached_tokens, 32);
     next.cache_salt = 1;
     QCOMPARE(test::run_all(engine, {next}).at({1, 0}).usage.cached_tokens, 0);
-}
-
-void TestEngine::a_failing_device_ends_what_ran_and_no_more_data() {
-    QTest::addColumn<QString>("operation");
-    for (const char* operation : {"begin", "embed", "linear", "rope_store", "attention", "gather", "download",
-                                  "copy_kv_blocks", "download_kv_block", "upload_kv_block"})
-        QTest::newRow(operation) << QString(operation);
-}
-
-void TestEngine::a_failing_device_ends_what_ran_and_no_more() {
-    QFETCH(QString, operation);
-    const std::string fails = operation.toStdString();
-    auto backend =
-        std::make_unique<test::WatchedBackend>(kernels::make_backend(kernels::BackendKind::reference, 1));
-    test::WatchedBackend& watched = *backend;
-    const auto model = test::load_tiny(std::move(backend));
-
-    // A pool that makes sequences swap, fork and copy, so that every operation comes up.
-    EngineConfig config = checked();
-    config.block_size = 4;
-    config.blocks = 17;
-    config.preemption = PreemptionMode::swap;
-    std::vector<Request> requests;
-    for (int i = 0; i < 12; ++i) {
-        std::vector<TokenId> prompt(size_t(9 + i % 3), 9);
-        prompt.back() = TokenId(10 + i % 2);
-        Request request = greedy(prompt, 20);
-        request.sampling.temperature = 1.0f;
-        request.sampling.seed = uint64_t(i);
-        request.samples = 1 + i % 2;
-        request.ignore_eos = true;
-        requests.push_back(request);
-    }
-    Engine undisturbed(model, config);
-    const Answers expected = test::run_all(undisturbed, requests);
-
-    test::Random random(test::test_seed());
-    int failures = 0, met = 0;
-    watched.set_watch([&](std::string_view name) {
-        if (name == fails && ++met % 23 == 11 && failures < 4) {
-            failures += 1;
-            throw Error("the device has lost its mind");
-        }
-    });
-    Engine engine(model, config);
-    std::vector<Answers> rounds;
-    for (int round = 0; round < 6; ++round)
-        rounds.push_back(test::run_all(engine, requests));
-    watched.set_watch({});
-    QVERIFY(failures > 0);
-    int failed = 0;
-    for (const Answers& answers : rounds)
-        for (const auto& [key, answer] : answers) {
-            if (answer.finish == FinishReason::error) {
-                failed += 1;
-                QVERIFY(answer.error.find("the device has lost its mind") != std::string::npos);
-            } else {
-                QVERIFY2(answer == expected.at(key), answer.describe().c_str());
-            }
-        }
-    QVERIFY(failed > 0);
-    // And after all that, the engine is as good as new.
-    const Answers after = test::run_all(engine, requests);
-    for (const auto& [key, answer] : after)
-        QVERIFY2(answer == expected.at(key), answer.describe().c_str());
-}
-
-void TestEngine::a_failing_sampler_ends_its_own_request() {
-    Engine engine(model_, checked());
-    Request impossible = greedy({10}, 9);
-    for (TokenId token = 0; token < model_->config.vocab; ++token)
-        impossible.sampling.logit_bias.emplace_back(token, -std::numeric_limits<float>::infinity());
-    Request good = greedy({10}, 9);
-    good.ignore_eos = true;
-    const Answers answers = test::run_all(engine, {good, impossible, good});
-    QVERIFY(answers.at({1, 0}).finish == FinishReason::length);
-    QVERIFY(answers.at({2, 0}).finish == FinishReason::error);
-    QVERIFY(answers.at({3, 0}).finish == FinishReason::length);
 }
 
 void TestEngine::score_gives_the_logits_of_all_positions() {

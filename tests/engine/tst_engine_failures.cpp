@@ -2,6 +2,7 @@
 // is lost or comes twice, all blocks go back, and the engine answers the next request as if nothing had been.
 #include "engine/engine_loop.h"
 #include "kernels/error.h"
+#include "tests/engine/dictation.h"
 #include "tests/support/engine_run.h"
 #include "tests/support/failing_memory.h"
 #include "tests/support/loop_reader.h"
@@ -22,6 +23,7 @@ using namespace orrery;
 using test::Answered;
 using test::Answers;
 using test::FailingMemory;
+using namespace test::dictation;
 
 namespace {
 
@@ -127,6 +129,10 @@ private slots:
         model_ = test::load_tiny(kernels::BackendKind::reference, 1, tiny);
     }
 
+    void a_failing_device_ends_what_ran_and_no_more_data();
+    void a_failing_device_ends_what_ran_and_no_more();
+    void a_failing_sampler_ends_its_own_request();
+
     void every_allocation_of_a_step_fails_in_turn_data();
     void every_allocation_of_a_step_fails_in_turn();
     void every_call_to_the_device_fails_in_turn_data() { preemptions(); }
@@ -171,6 +177,84 @@ private:
 
     std::shared_ptr<Model> model_;
 };
+
+void TestEngineFailures::a_failing_device_ends_what_ran_and_no_more_data() {
+    QTest::addColumn<QString>("operation");
+    for (const char* operation : {"begin", "embed", "linear", "rope_store", "attention", "gather", "download",
+                                  "copy_kv_blocks", "download_kv_block", "upload_kv_block"})
+        QTest::newRow(operation) << QString(operation);
+}
+
+void TestEngineFailures::a_failing_device_ends_what_ran_and_no_more() {
+    QFETCH(QString, operation);
+    const std::string fails = operation.toStdString();
+    auto backend =
+        std::make_unique<test::WatchedBackend>(kernels::make_backend(kernels::BackendKind::reference, 1));
+    test::WatchedBackend& watched = *backend;
+    const auto model = test::load_tiny(std::move(backend));
+
+    // A pool that makes sequences swap, fork and copy, so that every operation comes up.
+    EngineConfig config = checked();
+    config.block_size = 4;
+    config.blocks = 17;
+    config.preemption = PreemptionMode::swap;
+    std::vector<Request> requests;
+    for (int i = 0; i < 12; ++i) {
+        std::vector<TokenId> prompt(size_t(9 + i % 3), 9);
+        prompt.back() = TokenId(10 + i % 2);
+        Request request = greedy(prompt, 20);
+        request.sampling.temperature = 1.0f;
+        request.sampling.seed = uint64_t(i);
+        request.samples = 1 + i % 2;
+        request.ignore_eos = true;
+        requests.push_back(request);
+    }
+    Engine undisturbed(model, config);
+    const Answers expected = test::run_all(undisturbed, requests);
+
+    test::Random random(test::test_seed());
+    int failures = 0, met = 0;
+    watched.set_watch([&](std::string_view name) {
+        if (name == fails && ++met % 23 == 11 && failures < 4) {
+            failures += 1;
+            throw Error("the device has lost its mind");
+        }
+    });
+    Engine engine(model, config);
+    std::vector<Answers> rounds;
+    for (int round = 0; round < 6; ++round)
+        rounds.push_back(test::run_all(engine, requests));
+    watched.set_watch({});
+    QVERIFY(failures > 0);
+    int failed = 0;
+    for (const Answers& answers : rounds)
+        for (const auto& [key, answer] : answers) {
+            if (answer.finish == FinishReason::error) {
+                failed += 1;
+                QVERIFY(answer.error.find("the device has lost its mind") != std::string::npos);
+            } else {
+                QVERIFY2(answer == expected.at(key), answer.describe().c_str());
+            }
+        }
+    QVERIFY(failed > 0);
+    // And after all that, the engine is as good as new.
+    const Answers after = test::run_all(engine, requests);
+    for (const auto& [key, answer] : after)
+        QVERIFY2(answer == expected.at(key), answer.describe().c_str());
+}
+
+void TestEngineFailures::a_failing_sampler_ends_its_own_request() {
+    Engine engine(model_, checked());
+    Request impossible = greedy({10}, 9);
+    for (TokenId token = 0; token < model_->config.vocab; ++token)
+        impossible.sampling.logit_bias.emplace_back(token, -std::numeric_limits<float>::infinity());
+    Request good = greedy({10}, 9);
+    good.ignore_eos = true;
+    const Answers answers = test::run_all(engine, {good, impossible, good});
+    QVERIFY(answers.at({1, 0}).finish == FinishReason::length);
+    QVERIFY(answers.at({2, 0}).finish == FinishReason::error);
+    QVERIFY(answers.at({3, 0}).finish == FinishReason::length);
+}
 
 void TestEngineFailures::every_allocation_of_a_step_fails_in_turn_data() {
     QTest::addColumn<int>("preemption");
@@ -334,13 +418,8 @@ void TestEngineFailures::every_allocation_of_the_loop_fails_in_turn() {
     EngineLoop loop(std::make_unique<Engine>(model_, config));
     FailingMemory memory;
     test::LoopReader reader(loop, [&memory] { FailingMemory::take_over_thread(memory); });
-    const auto ask = [&](const Request& request) {
-        const RequestId id = loop.submit(request);
-        reader.expect(id, request);
-        return id;
-    };
     const auto answers_rightly = [&] {
-        const RequestId id = ask(plain_request());
+        const RequestId id = reader.ask(plain_request());
         if (!reader.read_until(0))
             return false;
         const Answers& answers = reader.collector().answers();
@@ -351,7 +430,7 @@ void TestEngineFailures::every_allocation_of_the_loop_fails_in_turn() {
     for (bool failed = true; failed; n += 1 + n / 25) {
         memory.fail(n);
         for (const Request& request : requests)
-            ask(request);
+            reader.ask(request);
         QVERIFY2(reader.read_until(0), qPrintable(QString("allocation %1").arg(n)));
         failed = memory.failures() > 0;
         memory.stop();
@@ -376,19 +455,14 @@ void TestEngineFailures::memory_that_is_gone_for_a_while() {
     EngineLoop loop(std::make_unique<Engine>(model_, config));
     FailingMemory memory;
     test::LoopReader reader(loop, [&memory] { FailingMemory::take_over_thread(memory); });
-    const auto ask = [&](const Request& request) {
-        const RequestId id = loop.submit(request);
-        reader.expect(id, request);
-        return id;
-    };
-    ask(plain_request());
+    reader.ask(plain_request());
     QVERIFY(reader.read_until(0));
     for (int round = 0; round < 40; ++round) {
         // While it is held only the coming of requests takes memory.
         memory.fail(random.between(1, held ? 100 : 3000), 1'000'000'000);
         RequestId last = 0;
         for (const Request& request : requests_of_all_kinds())
-            last = ask(request);
+            last = reader.ask(request);
         if (held) {
             loop.pause();
             loop.cancel(last);
@@ -397,7 +471,7 @@ void TestEngineFailures::memory_that_is_gone_for_a_while() {
         memory.stop();
         loop.resume();
         QVERIFY(reader.read_until(0));
-        const RequestId after = ask(plain_request());
+        const RequestId after = reader.ask(plain_request());
         QVERIFY(reader.read_until(0));
         for (int sample = 0; sample < 2; ++sample)
             QVERIFY(reader.collector().answers().at({after, sample}) == expected.at({1, sample}));
@@ -416,8 +490,7 @@ void TestEngineFailures::an_engine_that_breaks() {
     test::LoopReader reader(loop, [&memory] { FailingMemory::take_over_thread(memory); });
     std::map<RequestId, Request> asked;
     const auto ask = [&](const Request& request) {
-        const RequestId id = loop.submit(request);
-        reader.expect(id, request);
+        const RequestId id = reader.ask(request);
         asked[id] = request;
         return id;
     };

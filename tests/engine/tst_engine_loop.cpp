@@ -81,7 +81,7 @@ void TestEngineLoop::answers_are_those_of_the_engine() {
     EngineLoop loop(engine());
     test::LoopReader reader(loop);
     for (const Request& request : requests)
-        reader.expect(loop.submit(request), request);
+        reader.ask(request);
     QVERIFY(reader.read_until(0));
     reader.collector().check_complete(*model_);
     const Answers& answers = reader.collector().answers();
@@ -178,9 +178,7 @@ void TestEngineLoop::commands_are_taken_while_paused() {
     loop.pause();
     loop.run_steps(100); // nothing to run: not saved up for later
     const Request request = request_of(12);
-    const RequestId first = loop.submit(request), second = loop.submit(request);
-    reader.expect(first, request);
-    reader.expect(second, request);
+    const RequestId first = reader.ask(request), second = reader.ask(request);
     loop.cancel(first);
     QVERIFY(reader.read_until(1));
     QVERIFY(reader.collector().answers().at({first, 0}).finish == FinishReason::cancelled);
@@ -205,9 +203,7 @@ void TestEngineLoop::time_limits_pass_while_paused() {
     limited.time_limit = std::chrono::milliseconds(40);
     Request unlimited = request;
     unlimited.time_limit = std::chrono::milliseconds::max();
-    const RequestId first = loop.submit(limited), second = loop.submit(unlimited);
-    reader.expect(first, limited);
-    reader.expect(second, unlimited);
+    const RequestId first = reader.ask(limited), second = reader.ask(unlimited);
     // Nobody says anything to the loop meanwhile.
     QVERIFY(reader.read_until(1));
     const test::Answered answer = reader.collector().answers().at({first, 0});
@@ -229,9 +225,7 @@ void TestEngineLoop::ends_while_paused_reach_the_pictures() {
     Request request = request_of(5); // of two samples
     QCOMPARE(request.samples, 2);
     request.max_tokens = 50;
-    const RequestId first = loop.submit(request), second = loop.submit(request);
-    reader.expect(first, request);
-    reader.expect(second, request);
+    const RequestId first = reader.ask(request), second = reader.ask(request);
     loop.run_steps(3);
     std::vector<StepReport> reports;
     QTRY_VERIFY((loop.take_reports(reports), reports.size() >= 3));
@@ -271,8 +265,7 @@ void TestEngineLoop::steps_that_make_no_sense_are_none() {
     test::LoopReader reader(loop);
     loop.pause();
     const Request request = request_of(12);
-    const RequestId id = loop.submit(request);
-    reader.expect(id, request);
+    const RequestId id = reader.ask(request);
     loop.run_steps(-5);
     loop.run_steps(0);
     loop.retune(id, request.sampling);
@@ -294,7 +287,7 @@ void TestEngineLoop::reports_that_nobody_reads_are_dropped_and_counted() {
     for (int i = 0; i < 400; ++i) {
         Request request = request_of(1);
         request.max_tokens = 13;
-        reader.expect(loop.submit(request), request);
+        reader.ask(request);
     }
     QVERIFY(reader.read_until(0));
     std::vector<StepReport> reports;
@@ -342,7 +335,7 @@ void TestEngineLoop::an_idle_engine_sleeps() {
     EngineLoop loop(engine());
     test::LoopReader reader(loop);
     const Request request = request_of(4);
-    reader.expect(loop.submit(request), request);
+    reader.ask(request);
     QVERIFY(reader.read_until(0));
     QThread::msleep(20);
     double used = cpu_seconds();

@@ -27,6 +27,13 @@ public:
     LoopReader(const LoopReader&) = delete;
     LoopReader& operator=(const LoopReader&) = delete;
 
+    /// Submits a request, the answer to which is read here.
+    RequestId ask(const Request& request) {
+        const RequestId id = loop_.submit(request);
+        expect(id, request);
+        return id;
+    }
+    /// The same for a request that somebody else has submitted.
     void expect(RequestId id, const Request& request) {
         collector_.expect(id, request);
         open_ += request.samples;
