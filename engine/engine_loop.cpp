@@ -129,8 +129,7 @@ struct EngineLoop::Impl {
     std::condition_variable woken;
     std::vector<Command> commands;
     std::map<RequestId, Open> open; ///< what was submitted and has not ended
-    RequestId last_id = 0;
-    bool ending = false; ///< nothing is asked for any more
+    bool ending = false;            ///< nothing is asked for any more
     std::atomic<bool> is_paused{false};
 
     // Text out.
@@ -347,22 +346,20 @@ EngineLoop::~EngineLoop() {
     impl_->thread.join();
 }
 
-RequestId EngineLoop::submit(Request request) {
+void EngineLoop::submit(RequestId id, Request request) {
     // Everything that may fail for want of memory, before the request counts as taken.
     std::map<RequestId, Open> fresh;
-    auto node = fresh.extract(fresh.emplace(0, request).first);
-    RequestId id = 0;
+    auto node = fresh.extract(fresh.emplace(id, request).first);
     Impl& loop = *impl_;
     {
         const std::lock_guard lock(loop.mutex);
-        id = loop.last_id + 1;
+        if (loop.open.contains(id))
+            throw Error("There is a request " + std::to_string(id) + " already.");
         loop.commands.push_back(
             [id, request = std::move(request)](Impl& its) mutable { its.add(id, std::move(request)); });
-        loop.last_id = node.key() = id;
-        loop.open.insert(loop.open.end(), std::move(node));
+        loop.open.insert(std::move(node));
     }
     loop.woken.notify_one();
-    return id;
 }
 
 void EngineLoop::cancel(RequestId id, FinishReason reason) {

@@ -26,7 +26,9 @@ public:
 
     // Any thread. None of these wait for a step.
 
-    RequestId submit(Request request);
+    /// Takes a request under the caller's `id` (see new_request_id()). Throws Error where a request of this
+    /// id has not ended yet; then, and where it throws std::bad_alloc, nothing is taken.
+    void submit(RequestId id, Request request);
     void cancel(RequestId id, FinishReason reason = FinishReason::cancelled);
     void retune(RequestId id, const SamplingParams& params);
     void set_budgets(int max_step_tokens, int max_sequences, int max_chunk);

@@ -1,8 +1,14 @@
 #include "engine/request.h"
 
 #include <array>
+#include <atomic>
 
 namespace orrery {
+
+RequestId new_request_id() noexcept {
+    static std::atomic<RequestId> last{0};
+    return ++last;
+}
 
 std::vector<SamplerStage> default_sampler_order() {
     using enum SamplerStage;

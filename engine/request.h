@@ -13,6 +13,9 @@ namespace orrery {
 using TokenId = int32_t;
 using RequestId = uint64_t;
 
+/// A number that no request of this process has had: 1, 2, …. Any thread.
+RequestId new_request_id() noexcept;
+
 /// One stage of the sampler chain; SamplingParams::order names those that run, first to last.
 enum class SamplerStage : uint8_t {
     penalties, ///< repetition, frequency and presence

@@ -371,7 +371,8 @@ void EngineSession::start(RequestNumber number, quint64 generation, std::vector<
     for (const QString& stop : std::as_const(active->request.stop))
         request.stop.push_back(stop.toStdString());
     const int promptTokens = int(request.prompt.size());
-    active->engineId = loop_->submit(std::move(request));
+    active->engineId = new_request_id();
+    loop_->submit(active->engineId, std::move(request));
     active->phase = Active::Phase::Running;
     numbers_.insert(active->engineId, number);
     emit requestStarted(number, promptTokens);

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <ctime>
 #include <mutex>
+#include <set>
 #include <thread>
 
 using namespace orrery;
@@ -65,6 +66,7 @@ private slots:
     void a_wakeup_that_was_replaced_is_over();
     void a_wakeup_can_replace_itself();
     void wrong_parameters_are_refused_where_they_are_given();
+    void an_id_in_use_is_refused();
 
 private:
     std::unique_ptr<Engine> engine() const { return std::make_unique<Engine>(model_, config_of_loop()); }
@@ -103,7 +105,8 @@ void TestEngineLoop::many_threads_ask_at_once() {
             std::vector<RequestId> mine;
             for (int i = 0; i < 30; ++i) {
                 const Request request = request_of(random.below(1000));
-                const RequestId id = loop.submit(request);
+                const RequestId id = new_request_id();
+                loop.submit(id, request);
                 mine.push_back(id);
                 {
                     const std::lock_guard lock(mutex);
@@ -139,9 +142,13 @@ void TestEngineLoop::many_threads_ask_at_once() {
         });
     for (std::thread& thread : threads)
         thread.join();
-    for (const auto& [id, request] : asked)
+    std::set<RequestId> ids;
+    for (const auto& [id, request] : asked) {
         reader.expect(id, request);
-    reader.read(); // what came before anybody was woken
+        ids.insert(id);
+    }
+    QCOMPARE(ids.size(), asked.size()); // new_request_id() never repeats
+    reader.read();                      // what came before anybody was woken
     QVERIFY(reader.read_until(0));
     reader.collector().check_complete(*model_);
 }
@@ -152,7 +159,7 @@ void TestEngineLoop::pause_and_single_steps() {
     QVERIFY(loop.paused());
     Request request = request_of(3);
     request.max_tokens = 10;
-    loop.submit(request);
+    loop.submit(new_request_id(), request);
     std::vector<StepReport> reports;
     QThread::msleep(50);
     loop.take_reports(reports);
@@ -319,7 +326,9 @@ void TestEngineLoop::the_end_of_the_loop_ends_everything() {
         for (int kind = 0; kind < 20; ++kind) {
             Request request = request_of(kind);
             request.max_tokens = 100;
-            collector.expect(loop.submit(request), request);
+            const RequestId id = new_request_id();
+            loop.submit(id, request);
+            collector.expect(id, request);
         }
         QTRY_VERIFY(wakeups > 3);
         loop.pause();
@@ -343,7 +352,7 @@ void TestEngineLoop::an_idle_engine_sleeps() {
     used = cpu_seconds() - used;
     QVERIFY2(used < 0.1, qPrintable(QString::number(used)));
     loop.pause();
-    loop.submit(request);
+    loop.submit(new_request_id(), request);
     QThread::msleep(20);
     used = cpu_seconds();
     QThread::msleep(300);
@@ -375,7 +384,7 @@ void TestEngineLoop::a_wakeup_that_was_replaced_is_over() {
         Request request = request_of(round);
         request.samples = 1;
         loop.take_deltas();
-        loop.submit(request);
+        loop.submit(new_request_id(), request);
         while (round % 10 == 0 && !running) { // it is in the middle of it then
             loop.take_deltas();
             std::this_thread::yield();
@@ -397,10 +406,10 @@ void TestEngineLoop::a_wakeup_can_replace_itself() {
         first += *kept; // what the wakeup owns is there until it returns
     });
     Request request = request_of(12);
-    loop.submit(request);
+    loop.submit(new_request_id(), request);
     QTRY_COMPARE(int(first), 1);
     loop.take_deltas();
-    loop.submit(request);
+    loop.submit(new_request_id(), request);
     QTRY_VERIFY((loop.take_deltas(), second > 0));
     loop.set_wakeup({});
     QCOMPARE(int(first), 1);
@@ -411,6 +420,18 @@ void TestEngineLoop::wrong_parameters_are_refused_where_they_are_given() {
     SamplingParams wrong;
     wrong.top_p = 2;
     QVERIFY_EXCEPTION_THROWN(loop.retune(1, wrong), Error);
+}
+
+void TestEngineLoop::an_id_in_use_is_refused() {
+    EngineLoop loop(engine());
+    test::LoopReader reader(loop);
+    loop.pause();
+    const Request request = request_of(12);
+    const RequestId id = reader.ask(request);
+    QVERIFY_EXCEPTION_THROWN(loop.submit(id, request), Error);
+    loop.resume();
+    QVERIFY(reader.read_until(0)); // the first one ends once, as if nothing had been
+    reader.collector().check_complete(*model_);
 }
 
 QTEST_GUILESS_MAIN(TestEngineLoop)

@@ -29,7 +29,8 @@ public:
 
     /// Submits a request, the answer to which is read here.
     RequestId ask(const Request& request) {
-        const RequestId id = loop_.submit(request);
+        const RequestId id = new_request_id();
+        loop_.submit(id, request);
         expect(id, request);
         return id;
     }
