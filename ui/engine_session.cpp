@@ -88,7 +88,6 @@ struct EngineSession::Active {
     };
     ChatRequest request;
     Phase phase = Phase::Waiting;
-    orrery::RequestId engineId = 0; ///< once running
 };
 
 /// What the loader thread hands over.
@@ -118,8 +117,8 @@ EngineSession::~EngineSession() {
     text_.waitForDone();
 }
 
-EngineSession::Active* EngineSession::find(RequestNumber number) {
-    const auto it = active_.find(number);
+EngineSession::Active* EngineSession::find(RequestId id) {
+    const auto it = active_.find(id);
     return it == active_.end() ? nullptr : it->second.get();
 }
 
@@ -260,108 +259,106 @@ void EngineSession::retire(bool endWaiting) {
     drainReports();
     if (!loop_)
         return; // somebody who heard of that unloaded it
-    for (auto& [number, active] : active_)
+    for (auto& [id, active] : active_)
         if (active->phase == Active::Phase::Running || endWaiting)
-            endLater(number, FinishReason::cancelled);
+            endLater(id, FinishReason::cancelled);
     loop_->set_wakeup({});
-    numbers_.clear();
     auto loop = std::shared_ptr<EngineLoop>(std::move(loop_));
     loader_.start([loop = std::move(loop), model = std::move(model_)] {});
 }
 
 // ---- Requests ----
 
-RequestNumber EngineSession::submit(ChatRequest request) {
-    const RequestNumber number = ++lastNumber_;
+RequestId EngineSession::submit(ChatRequest request) {
+    const RequestId id = new_request_id();
     auto active = std::make_unique<Active>();
     active->request = std::move(request);
-    active_.emplace(number, std::move(active));
+    active_.emplace(id, std::move(active));
     emit activityChanged(activeRequests());
     if (state_ == State::Ready)
-        prepare(number);
+        prepare(id);
     else if (state_ == State::Empty)
-        endLater(number, FinishReason::rejected,
+        endLater(id, FinishReason::rejected,
                  tr("No model is open, so there is nothing to answer with. Open one with File, Open model."));
-    return number;
+    return id;
 }
 
-void EngineSession::stop(RequestNumber number) {
-    Active* active = find(number);
+void EngineSession::stop(RequestId id) {
+    Active* active = find(id);
     if (!active)
         return;
     if (active->phase == Active::Phase::Running)
-        loop_->cancel(active->engineId);
+        loop_->cancel(id);
     else
-        endLater(number, FinishReason::cancelled);
+        endLater(id, FinishReason::cancelled);
 }
 
-void EngineSession::retune(RequestNumber number, const SamplingParams& params) {
-    Active* active = find(number);
+void EngineSession::retune(RequestId id, const SamplingParams& params) {
+    Active* active = find(id);
     if (!active)
         return;
     active->request.sampling = params;
     if (active->phase != Active::Phase::Running)
         return;
     try {
-        loop_->retune(active->engineId, params);
+        loop_->retune(id, params);
     } catch (const Error& error) {
         // The answer goes on as it was.
-        emit retuneRefused(number, QString::fromStdString(error.what()));
+        emit retuneRefused(id, QString::fromStdString(error.what()));
     }
 }
 
 /// The load is over, one way or the other: what waited for it goes on.
 void EngineSession::releaseWaiting() {
-    std::vector<RequestNumber> waiting;
-    for (const auto& [number, active] : active_)
+    std::vector<RequestId> waiting;
+    for (const auto& [id, active] : active_)
         if (active->phase == Active::Phase::Waiting)
-            waiting.push_back(number);
-    for (const RequestNumber number : waiting) {
+            waiting.push_back(id);
+    for (const RequestId id : waiting) {
         if (state_ == State::Ready)
-            prepare(number);
+            prepare(id);
         else if (state_ == State::Empty)
-            endLater(number, FinishReason::rejected,
+            endLater(id, FinishReason::rejected,
                      tr("The model was not loaded, so there is nothing to answer with. Open another model, "
                         "then ask again."));
     }
 }
 
 /// Renders and tokenizes on the text thread.
-void EngineSession::prepare(RequestNumber number) {
-    Active* active = find(number);
+void EngineSession::prepare(RequestId id) {
+    Active* active = find(id);
     active->phase = Active::Phase::Preparing;
-    text_.start(
-        [this, number, generation = generation_, model = model_, messages = active->request.messages] {
-            std::vector<TokenId> prompt;
-            QString sentence;
-            try {
-                prompt = model->encode_chat(messages);
-            } catch (const std::exception& error) {
-                sentence = QString::fromStdString(error.what());
-            }
-            QMetaObject::invokeMethod(
-                this,
-                [this, number, generation, sentence, prompt = std::move(prompt)]() mutable {
-                    // What an earlier model's template refused, the one in force may take: start() prepares
-                    // again.
-                    if (sentence.isEmpty() || generation != generation_)
-                        start(number, generation, std::move(prompt));
-                    else
-                        endLater(number, FinishReason::rejected, sentence);
-                },
-                Qt::QueuedConnection);
-        });
+    text_.start([this, id, generation = generation_, model = model_, messages = active->request.messages] {
+        std::vector<TokenId> prompt;
+        QString sentence;
+        try {
+            prompt = model->encode_chat(messages);
+        } catch (const std::exception& error) {
+            sentence = QString::fromStdString(error.what());
+        }
+        QMetaObject::invokeMethod(
+            this,
+            [this, id, generation, sentence, prompt = std::move(prompt)]() mutable {
+                // What an earlier model's template refused, the one in force may take: start() prepares
+                // again.
+                if (sentence.isEmpty() || generation != generation_)
+                    start(id, generation, std::move(prompt));
+                else
+                    endLater(id, FinishReason::rejected, sentence);
+            },
+            Qt::QueuedConnection);
+    });
 }
 
-void EngineSession::start(RequestNumber number, quint64 generation, std::vector<TokenId> prompt) {
-    Active* active = find(number);
+void EngineSession::start(RequestId id, quint64 generation, std::vector<TokenId> prompt) {
+    Active* active = find(id);
     if (!active || active->phase != Active::Phase::Preparing)
         return; // stopped meanwhile
     if (generation != generation_) {
         // Another model came in between: its vocabulary is another one.
         active->phase = Active::Phase::Waiting;
         if (state_ == State::Ready)
-            prepare(number);
+            prepare(id);
         return;
     }
     Request request;
@@ -371,26 +368,24 @@ void EngineSession::start(RequestNumber number, quint64 generation, std::vector<
     for (const QString& stop : std::as_const(active->request.stop))
         request.stop.push_back(stop.toStdString());
     const int promptTokens = int(request.prompt.size());
-    active->engineId = new_request_id();
-    loop_->submit(active->engineId, std::move(request));
+    loop_->submit(id, std::move(request));
     active->phase = Active::Phase::Running;
-    numbers_.insert(active->engineId, number);
-    emit requestStarted(number, promptTokens);
+    emit requestStarted(id, promptTokens);
 }
 
 /// Ends a request that the engine does not have (any more): from the event loop, so that whoever asked for it
-/// knows its number by then.
-void EngineSession::endLater(RequestNumber number, FinishReason reason, const QString& sentence) {
-    Active* active = find(number);
+/// knows its id by then.
+void EngineSession::endLater(RequestId id, FinishReason reason, const QString& sentence) {
+    Active* active = find(id);
     if (!active || active->phase == Active::Phase::Ending)
         return;
     active->phase = Active::Phase::Ending;
     QMetaObject::invokeMethod(
         this,
-        [this, number, reason, sentence] {
-            active_.erase(number);
+        [this, id, reason, sentence] {
+            active_.erase(id);
             TokenDelta end;
-            end.request = number;
+            end.request = id;
             end.finish = reason;
             end.error = sentence.toStdString();
             emit deltas({end});
@@ -418,11 +413,9 @@ void EngineSession::drainDeltas() {
     if (taken.empty())
         return;
     bool ended = false;
-    for (TokenDelta& delta : taken) {
-        delta.request = numbers_.value(delta.request);
+    for (const TokenDelta& delta : taken)
         if (delta.finish != FinishReason::none)
             ended |= active_.erase(delta.request) > 0;
-    }
     emit deltas(taken);
     if (ended)
         emit activityChanged(activeRequests());
@@ -435,16 +428,6 @@ void EngineSession::drainReports() {
     const uint64_t dropped = loop_->take_reports(taken);
     if (taken.empty() && dropped == 0)
         return;
-    for (StepReport& report : taken) {
-        for (ReportRow& row : report.rows)
-            row.request = numbers_.value(row.request);
-        for (BlockEvent& event : report.block_events)
-            event.request = numbers_.value(event.request);
-        for (Preemption& preemption : report.preemptions) {
-            preemption.victim = numbers_.value(preemption.victim);
-            preemption.beneficiary = numbers_.value(preemption.beneficiary);
-        }
-    }
     emit reports(taken, dropped);
 }
 

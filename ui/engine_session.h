@@ -4,15 +4,15 @@
 // tokenizing), and turns what they say into signals on the GUI thread. Nothing here ever waits: a load, a
 // long prompt and the engine's end all happen elsewhere, and the window hears of them by signal.
 //
-// Requests carry the session's own numbers, given out at once: a request can be asked for while the model
-// still loads. It ends exactly once, with one FinishReason, whatever happens to the model meanwhile.
+// A request has one number from the window to a block event, given out at once: a request can be asked for
+// while the model still loads. It ends exactly once, with one FinishReason, whatever happens to the model
+// meanwhile.
 #pragma once
 
 #include "engine/engine_loop.h"
 #include "engine/text/chat_template.h"
 
 #include <QElapsedTimer>
-#include <QHash>
 #include <QObject>
 #include <QString>
 #include <QStringList>
@@ -26,10 +26,6 @@
 #include <vector>
 
 namespace orrery::ui {
-
-/// A request as the session numbers it; 0 is none. TokenDelta::request and ReportRow::request carry this
-/// number in everything that the session signals.
-using RequestNumber = orrery::RequestId;
 
 /// What the window shows about a loaded model.
 struct ModelInfo {
@@ -92,11 +88,11 @@ public:
 
     /// Asks for an answer. While a model loads the request waits for it. The end comes by deltas(): where
     /// there is no model, with FinishReason::rejected and a sentence.
-    RequestNumber submit(ChatRequest request);
+    orrery::RequestId submit(ChatRequest request);
     /// Ends a request; what it wrote so far stays. Numbers of ended requests are ignored.
-    void stop(RequestNumber request);
+    void stop(orrery::RequestId request);
     /// New sampling parameters, in force from the request's next token.
-    void retune(RequestNumber request, const orrery::SamplingParams& params);
+    void retune(orrery::RequestId request, const orrery::SamplingParams& params);
 
     /// Emits reports() with what the engine has reported since the last call. The window calls it once a
     /// frame.
@@ -134,18 +130,18 @@ signals:
 private:
     struct Active;
     struct Loaded;
-    Active* find(RequestNumber number);
+    Active* find(orrery::RequestId id);
 
     void setState(State state);
     void finishLoad(quint64 job, std::shared_ptr<Loaded> loaded);
     void failLoad(quint64 job, const QString& path, const QString& sentence, bool cancelled);
     void releaseWaiting();
-    void prepare(RequestNumber number);
-    void start(RequestNumber number, quint64 generation, std::vector<orrery::TokenId> prompt);
+    void prepare(orrery::RequestId id);
+    void start(orrery::RequestId id, quint64 generation, std::vector<orrery::TokenId> prompt);
     void retire(bool endWaiting);
     void scheduleDrain();
     void drainDeltas();
-    void endLater(RequestNumber number, orrery::FinishReason reason, const QString& sentence = {});
+    void endLater(orrery::RequestId id, orrery::FinishReason reason, const QString& sentence = {});
 
     SessionOptions options_;
     State state_ = State::Empty;
@@ -160,9 +156,7 @@ private:
     QString loadingPath_;
     std::shared_ptr<std::atomic<bool>> cancelLoad_;
 
-    RequestNumber lastNumber_ = 0;
-    std::map<RequestNumber, std::unique_ptr<Active>> active_; ///< in the order in which they were asked
-    QHash<orrery::RequestId, RequestNumber> numbers_; ///< of the engine's requests, those that ended included
+    std::map<orrery::RequestId, std::unique_ptr<Active>> active_; ///< in the order in which they were asked
 
     QTimer drainTimer_;
     QElapsedTimer sinceDrain_;

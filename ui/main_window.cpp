@@ -233,7 +233,7 @@ void MainWindow::connectSession() {
         notice_->showError(text);
     });
     connect(session_, &EngineSession::retuneRefused, this,
-            [this](RequestNumber, const QString& sentence) { notice_->showError(sentence); });
+            [this](RequestId, const QString& sentence) { notice_->showError(sentence); });
     connect(session_, &EngineSession::modelLoaded, this,
             [](const ModelInfo& info) { recent_models::add(info.path); });
 

@@ -53,10 +53,10 @@ public:
         });
     }
 
-    std::map<RequestNumber, std::string> text;
-    std::map<RequestNumber, int> tokens;
-    std::map<RequestNumber, int> ends;
-    std::map<RequestNumber, TokenDelta> last;
+    std::map<RequestId, std::string> text;
+    std::map<RequestId, int> tokens;
+    std::map<RequestId, int> ends;
+    std::map<RequestId, TokenDelta> last;
 };
 
 } // namespace
@@ -99,7 +99,7 @@ private slots:
         QSignalSpy activity(&session, &EngineSession::activityChanged);
         ChatRequest request = endlessRequest();
         request.maxTokens = 100;
-        const RequestNumber number = session.submit(request);
+        const RequestId number = session.submit(request);
         QVERIFY(number != 0);
         QCOMPARE(session.activeRequests(), 1);
         QTRY_COMPARE(heard.ends[number], 1);
@@ -113,13 +113,17 @@ private slots:
         QCOMPARE(activity.last().at(0).toInt(), 0);
 
         // The same seed says the same again.
-        const RequestNumber again = session.submit(request);
+        const RequestId again = session.submit(request);
         QVERIFY(again != number);
         QTRY_COMPARE(heard.ends[again], 1);
         QCOMPARE(heard.text[again], heard.text[number]);
     }
 
-    void reportsCarryTheSessionsNumbers() {
+    /// One number for a request from submit() to a block event: in every report of every engine.
+    void reportsCarryTheRequestsNumbers() {
+        EngineSession other;
+        load(other);
+        const RequestId elsewhere = other.submit(endlessRequest());
         EngineSession session;
         load(session);
         Listener heard(session);
@@ -132,9 +136,9 @@ private slots:
                 });
         ChatRequest request = endlessRequest();
         request.maxTokens = 50;
-        // Two, so that the engine's own numbers and the session's are not equal by chance.
         session.stop(session.submit(request));
-        const RequestNumber number = session.submit(request);
+        const RequestId number = session.submit(request);
+        QVERIFY(number > elsewhere);
         while (heard.ends[number] == 0) {
             QTest::qWait(5);
             session.drainReports();
@@ -142,6 +146,7 @@ private slots:
         session.drainReports();
         QCOMPARE(dropped, 0u);
         int generated = 0;
+        int events = 0;
         uint64_t last = 0;
         for (const StepReport& report : reports) {
             QVERIFY(report.number > last);
@@ -149,8 +154,13 @@ private slots:
             generated += report.generated_tokens;
             for (const ReportRow& row : report.rows)
                 QCOMPARE(row.request, number);
+            for (const BlockEvent& event : report.block_events) {
+                QCOMPARE(event.request, number);
+                ++events;
+            }
         }
         QVERIFY(generated >= 50);
+        QVERIFY(events > 0);
     }
 
     /// 'Type while the model loads.'
@@ -160,8 +170,8 @@ private slots:
         session.loadModel(tinyPath());
         ChatRequest request = endlessRequest();
         request.maxTokens = 8;
-        const RequestNumber first = session.submit(request);
-        const RequestNumber second = session.submit(request);
+        const RequestId first = session.submit(request);
+        const RequestId second = session.submit(request);
         QTRY_COMPARE(heard.ends[first], 1);
         QTRY_COMPARE(heard.ends[second], 1);
         QCOMPARE(heard.last[first].finish, FinishReason::length);
@@ -172,10 +182,10 @@ private slots:
         EngineSession session;
         Listener heard(session);
         session.loadModel(tinyPath());
-        const RequestNumber stopped = session.submit(endlessRequest());
+        const RequestId stopped = session.submit(endlessRequest());
         ChatRequest request = endlessRequest();
         request.maxTokens = 10;
-        const RequestNumber tuned = session.submit(request);
+        const RequestId tuned = session.submit(request);
         session.stop(stopped);
         SamplingParams only = request.sampling;
         only.logit_bias.push_back({tokenOf('q'), 1e6f});
@@ -189,7 +199,7 @@ private slots:
     void asksWithoutAModel() {
         EngineSession session;
         Listener heard(session);
-        const RequestNumber number = session.submit(endlessRequest());
+        const RequestId number = session.submit(endlessRequest());
         QCOMPARE(heard.ends[number], 0); // not before whoever asked knows the number
         QTRY_COMPARE(heard.ends[number], 1);
         QCOMPARE(heard.last[number].finish, FinishReason::rejected);
@@ -200,7 +210,7 @@ private slots:
         EngineSession session;
         load(session);
         Listener heard(session);
-        const RequestNumber number = session.submit(endlessRequest());
+        const RequestId number = session.submit(endlessRequest());
         QTRY_VERIFY(heard.tokens[number] >= 20);
         session.stop(number);
         QTRY_COMPARE(heard.ends[number], 1);
@@ -217,7 +227,7 @@ private slots:
         load(session);
         Listener heard(session);
         ChatRequest request = endlessRequest();
-        const RequestNumber number = session.submit(request);
+        const RequestId number = session.submit(request);
         QTRY_VERIFY(heard.tokens[number] >= 20);
         SamplingParams only = request.sampling;
         only.logit_bias.push_back({tokenOf('z'), 1e6f});
@@ -252,7 +262,7 @@ private slots:
         session.loadModel(tinyPath(1));
         ChatRequest request = endlessRequest();
         request.maxTokens = 5;
-        const RequestNumber number = session.submit(request);
+        const RequestId number = session.submit(request);
         session.loadModel(tinyPath(2));
         QTRY_COMPARE(heard.ends[number], 1); // it waited for the second
         QCOMPARE(heard.last[number].finish, FinishReason::length);
@@ -295,7 +305,7 @@ private slots:
 
         ChatRequest request = endlessRequest();
         request.maxTokens = 5;
-        const RequestNumber number = session.submit(request);
+        const RequestId number = session.submit(request);
         QTRY_COMPARE(heard.ends[number], 1);
         QCOMPARE(heard.last[number].finish, FinishReason::length);
     }
@@ -305,7 +315,7 @@ private slots:
         Listener heard(session);
         QSignalSpy failed(&session, &EngineSession::loadFailed);
         session.loadModel(QStringLiteral("/nowhere/no.gguf"));
-        const RequestNumber number = session.submit(endlessRequest());
+        const RequestId number = session.submit(endlessRequest());
         QTRY_COMPARE(heard.ends[number], 1);
         QCOMPARE(failed.count(), 1);
         QCOMPARE(heard.last[number].finish, FinishReason::rejected);
@@ -323,7 +333,7 @@ private slots:
         EngineSession session;
         load(session);
         Listener heard(session);
-        const RequestNumber number = session.submit(endlessRequest());
+        const RequestId number = session.submit(endlessRequest());
         QTRY_VERIFY(heard.tokens[number] >= 10);
         if (replace) {
             QSignalSpy loaded(&session, &EngineSession::modelLoaded);
@@ -345,7 +355,7 @@ private slots:
         Listener heard(session);
         ChatRequest request = endlessRequest();
         request.messages = {{"user", std::string(20'000, 'x')}};
-        const RequestNumber number = session.submit(request);
+        const RequestId number = session.submit(request);
         QTRY_COMPARE(heard.ends[number], 1);
         QCOMPARE(heard.last[number].finish, FinishReason::rejected);
         const QString sentence = QString::fromStdString(heard.last[number].error);
@@ -359,7 +369,7 @@ private slots:
         EngineSession session;
         load(session);
         Listener heard(session);
-        const RequestNumber running = session.submit(endlessRequest());
+        const RequestId running = session.submit(endlessRequest());
         QTRY_VERIFY(heard.tokens[running] >= 5);
         ChatRequest longRequest = endlessRequest();
         for (int i = 0; i < 200; ++i)
@@ -369,7 +379,7 @@ private slots:
         QTimer turning;
         connect(&turning, &QTimer::timeout, &turning, [&] { ++turns; });
         turning.start(0);
-        const RequestNumber number = session.submit(longRequest);
+        const RequestId number = session.submit(longRequest);
         QCOMPARE(turns, 0);
         QTRY_COMPARE(heard.ends[number], 1); // refused: it is far too long; but the other goes on
         QCOMPARE(heard.ends[running], 0);
@@ -384,7 +394,7 @@ private slots:
             auto session = std::make_unique<EngineSession>();
             load(*session);
             Listener heard(*session);
-            const RequestNumber number = session->submit(endlessRequest());
+            const RequestId number = session->submit(endlessRequest());
             QTRY_VERIFY(heard.tokens[number] >= 1 + i);
             session->submit(endlessRequest()); // this one may still be prepared
             session.reset();

@@ -32,9 +32,9 @@ struct ChatMessageEntry {
     QString text;
     QDateTime time;
     // Of an answer:
-    RequestNumber request = 0; ///< while it has not ended, and after
-    int promptTokens = 0;      ///< once it has gone to the engine
-    int tokens = 0;            ///< new tokens so far
+    orrery::RequestId request = 0; ///< while it has not ended, and after
+    int promptTokens = 0;          ///< once it has gone to the engine
+    int tokens = 0;                ///< new tokens so far
     orrery::FinishReason finish = orrery::FinishReason::none;
     QString error; ///< one sentence, for rejected and error
     quint64 seed = 0;
@@ -74,7 +74,7 @@ public:
     /// Whether an answer is being written or waited for.
     bool busy() const { return request_ != 0; }
     /// The running answer's request, or 0.
-    RequestNumber request() const { return request_; }
+    orrery::RequestId request() const { return request_; }
 
     /// Adds the user's message and asks for an answer. Does nothing while busy or for blank text.
     void send(const QString& text);
@@ -109,7 +109,7 @@ private:
     QDateTime created_;
     ChatSettings settings_;
     std::vector<ChatMessageEntry> messages_;
-    RequestNumber request_ = 0;
+    orrery::RequestId request_ = 0;
 };
 
 } // namespace orrery::ui
