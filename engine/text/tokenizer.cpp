@@ -3,6 +3,7 @@
 #include "engine/text/byte_pair.h"
 #include "engine/text/pre_tokenizer.h"
 #include "engine/text/sentence_piece.h"
+#include "engine/text/special_names.h"
 #include "engine/text/special_tokens.h"
 #include "engine/text/utf8.h"
 #include "engine/text/vocabulary.h"
@@ -19,26 +20,6 @@ namespace {
 
 // Symbols are linked by 32-bit places; an escaped space takes three bytes.
 constexpr size_t longest_text_bytes = std::numeric_limits<int32_t>::max() / 3 - 1;
-
-// Names under which models of different families know the token that ends an answer. Not every file says
-// which of its tokens they are.
-constexpr std::string_view end_names[] = {
-    "<|im_end|>",           "<|eot_id|>",      "<end_of_turn>", "<|end_of_turn|>", "<|end|>",    "<|eom_id|>",
-    "<|endoftext|>",        "<|end_of_text|>", "</s>",          "<eos>",           "<|return|>", "<|call|>",
-    "<end_of_utterance>",   "<EOT>",           "[EOT]",         "<|eot|>",         "<|eom|>",    "<turn|>",
-    "<｜end▁of▁sentence｜>"};
-
-bool is_end_name(std::string_view name) {
-    return std::find(std::begin(end_names), std::end(end_names), name) != std::end(end_names);
-}
-
-/// Some converters mark the tokens that end an answer as user-defined; then any text could end it.
-Vocabulary with_control_ends(Vocabulary vocabulary) {
-    for (size_t i = 0; i < vocabulary.tokens.size() && i < vocabulary.kinds.size(); ++i)
-        if (vocabulary.kinds[i] == TokenKind::user_defined && is_end_name(vocabulary.tokens[i]))
-            vocabulary.kinds[i] = TokenKind::control;
-    return vocabulary;
-}
 
 Vocabulary checked(Vocabulary vocabulary) {
     const size_t count = vocabulary.tokens.size();
@@ -70,7 +51,8 @@ Vocabulary checked(Vocabulary vocabulary) {
     demand_id(vocabulary.eot, "end of turn");
     demand_id(vocabulary.eom, "end of message");
     demand_id(vocabulary.unknown, "unknown text");
-    return with_control_ends(std::move(vocabulary));
+    correct_kinds(vocabulary);
+    return vocabulary;
 }
 
 class VocabularyTokenizer final : public Tokenizer {
@@ -140,7 +122,7 @@ void VocabularyTokenizer::find_end_tokens() {
     for (const auto& id : {vocabulary_.eos, vocabulary_.eot, vocabulary_.eom})
         if (id)
             end_tokens_.push_back(*id);
-    for (const std::string_view name : end_names)
+    for (const std::string_view name : end_names())
         if (const auto token = find(name); token && kind(*token) == TokenKind::control)
             end_tokens_.push_back(*token);
     std::sort(end_tokens_.begin(), end_tokens_.end());
