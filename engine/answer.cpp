@@ -1,5 +1,6 @@
 #include "engine/answer.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace orrery {
@@ -16,10 +17,22 @@ AnswerRules::AnswerRules(const Model& model, int capacity_tokens)
         }
 }
 
+namespace {
+
+/// Whether text of the prompt stands before the answer.
+bool continues_text(const Tokenizer& tokenizer, const Request& request) {
+    return !request.is_reply &&
+           std::any_of(request.prompt.rbegin(), request.prompt.rend(),
+                       [&](TokenId token) { return !tokenizer.bytes(token, false).empty(); });
+}
+
+} // namespace
+
 Answer::Answer(const AnswerRules& rules, const Request& request, uint64_t seed, int sample)
     : rules_(rules),
+      continues_(continues_text(*rules.tokenizer, request)),
       sampler_(request.sampling, seed, uint32_t(sample)),
-      detokenizer_(rules.tokenizer),
+      detokenizer_(rules.tokenizer, false, continues_),
       stops_(request.stop),
       prompt_tokens_(int(request.prompt.size())),
       max_tokens_(request.max_tokens < 0 ? std::numeric_limits<int>::max() : request.max_tokens),
@@ -34,14 +47,14 @@ Sample Answer::draw(std::span<const float> logits, const std::vector<TokenId>& t
 }
 
 Answer::Piece Answer::take(TokenId token, int length) {
-    Piece piece = judge(token, length);
+    Piece piece = next_piece(token, length);
     tokens_ += 1;
     shown_ += piece.text.size();
     return piece;
 }
 
-/// What comes of the next token.
-Answer::Piece Answer::judge(TokenId token, int length) {
+/// The text that the next token adds, and whether the answer ends with it.
+Answer::Piece Answer::next_piece(TokenId token, int length) {
     const int tokens = tokens_ + 1;
     if (!ignore_eos_ && rules_.is_end[size_t(token)])
         return {flush(), FinishReason::stop_token};
@@ -67,10 +80,12 @@ std::string Answer::flush() {
 }
 
 std::string Answer::rest(const std::vector<TokenId>& tokens) const {
-    if (tokens_ == 0)
-        return {};
-    const auto first = tokens.begin() + prompt_tokens_;
-    return rules_.tokenizer->decode({first, first + tokens_}, false).substr(shown_);
+    Detokenizer detokenizer(rules_.tokenizer, false, continues_);
+    std::string text;
+    for (int i = 0; i < tokens_; ++i)
+        text += detokenizer.add(tokens[size_t(prompt_tokens_ + i)]);
+    text += detokenizer.finish();
+    return text.substr(shown_);
 }
 
 } // namespace orrery

@@ -1,4 +1,4 @@
-// What a sequence's tokens become: drawn from logits, turned into text, and ended at the right place.
+// One answer: its tokens drawn from logits, turned into text, and ended at the right place.
 #pragma once
 
 #include "engine/model/model.h"
@@ -48,10 +48,11 @@ public:
     uint64_t seed() const { return sampler_.seed(); }
 
 private:
-    Piece judge(TokenId token, int length);
+    Piece next_piece(TokenId token, int length);
     std::string flush();
 
     const AnswerRules& rules_;
+    bool continues_; ///< the prompt has text, and the answer goes on with it
     Sampler sampler_;
     Detokenizer detokenizer_;
     StopStrings stops_;

@@ -86,6 +86,10 @@ inline constexpr int max_samples = 256;
 
 struct Request {
     std::vector<TokenId> prompt;
+    /// The prompt is a conversation that the model's template has rendered: the answer begins a text of its
+    /// own. Otherwise it goes on with the prompt's text, so that a space that its first token begins with
+    /// stays (a SentencePiece vocabulary writes one before every word).
+    bool is_reply = false;
     SamplingParams sampling;
     int max_tokens = -1;           ///< new tokens at the most; -1: until the context is full
     int min_tokens = 0;            ///< end tokens and stop strings do not count before so many new tokens

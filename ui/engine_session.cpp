@@ -363,6 +363,7 @@ void EngineSession::start(RequestId id, quint64 generation, std::vector<TokenId>
     }
     Request request;
     request.prompt = std::move(prompt);
+    request.is_reply = true;
     request.sampling = active->request.sampling;
     request.max_tokens = active->request.maxTokens;
     for (const QString& stop : std::as_const(active->request.stop))

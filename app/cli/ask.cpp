@@ -63,6 +63,7 @@ int ask_once(const AskOptions& ask, const Options& options) {
 
     Request request = ask.request;
     request.prompt = model->encode_chat(messages);
+    request.is_reply = true;
     if (!options.json) {
         answer(*engine, std::move(request), stream);
         std::cout << '\n';
@@ -93,6 +94,7 @@ int chat(const AskOptions& ask, const Options& options) {
         Request request = ask.request;
         try {
             request.prompt = model->encode_chat(messages);
+            request.is_reply = true;
             messages.push_back({"assistant", answer(*engine, std::move(request), stream).text});
             std::cout << '\n';
         } catch (const Error& error) {

@@ -5,8 +5,8 @@
 
 namespace orrery {
 
-Detokenizer::Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool keep_special)
-    : tokenizer_(std::move(tokenizer)), keep_special_(keep_special) {}
+Detokenizer::Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool keep_special, bool continues)
+    : tokenizer_(std::move(tokenizer)), keep_special_(keep_special), at_start_(!continues) {}
 
 std::string Detokenizer::add(TokenId token) {
     std::string bytes = tokenizer_->bytes(token, keep_special_);

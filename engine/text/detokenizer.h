@@ -10,12 +10,14 @@ namespace orrery {
 
 class Tokenizer;
 
-/// Feeds on one token after the other and gives whole UTF-8 characters: bytes that begin a character wait
+/// Takes one token after the other and gives whole UTF-8 characters: bytes that begin a character wait
 /// until the rest has come. All text it has given, with finish(), is exactly Tokenizer::decode() of all
-/// tokens.
+/// tokens; where they continue a text, it is what these tokens add to the decoded text.
 class Detokenizer {
 public:
-    explicit Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool keep_special = false);
+    /// `continues`: text stands before the first token, so that a space at its beginning is one of the text.
+    explicit Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool keep_special = false,
+                         bool continues = false);
 
     /// Text that is complete now; may be empty.
     std::string add(TokenId token);
@@ -28,7 +30,7 @@ private:
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     bool keep_special_;
-    bool at_start_ = true;
+    bool at_start_; ///< of the whole text
     std::string pending_;
 };
 

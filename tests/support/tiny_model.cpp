@@ -4,6 +4,7 @@
 #include "tests/support/temporary_folder.h"
 
 #include <cmath>
+#include <cstdio>
 #include <mutex>
 #include <random>
 #include <stdexcept>
@@ -121,6 +122,25 @@ GgufWriter tiny_model_writer(const TinyModelOptions& o) {
         kinds.push_back(1);
     }
     const auto vocab = static_cast<int64_t>(tokens.size());
+    std::vector<float> scores;
+    if (o.sentencepiece) {
+        const std::vector<std::string> pieces = {"▁",  "a",  "e",   "h",    "t",   "o",  "n",
+                                                 "▁a", "▁t", "▁th", "▁the", "▁an", "he", "on"};
+        tokens = {"<unk>", "<s>", "</s>"};
+        kinds = {2, 3, 3};
+        for (int byte = 0; byte < 256; ++byte) {
+            char name[8];
+            std::snprintf(name, sizeof name, "<0x%02X>", byte);
+            tokens.push_back(name);
+            kinds.push_back(6);
+        }
+        for (const std::string& piece : pieces) {
+            tokens.push_back(piece);
+            kinds.push_back(1);
+        }
+        for (size_t i = 0; i < tokens.size(); ++i)
+            scores.push_back(-static_cast<float>(i));
+    }
 
     GgufWriter file;
     file.string("general.architecture", "llama")
@@ -137,16 +157,19 @@ GgufWriter tiny_model_writer(const TinyModelOptions& o) {
         .f32("llama.rope.freq_base", 10000.0f)
         .f32("llama.attention.layer_norm_rms_epsilon", 1e-5f)
         .u32("llama.vocab_size", static_cast<uint32_t>(vocab))
-        .string("tokenizer.ggml.model", "gpt2")
-        .string("tokenizer.ggml.pre", "gpt-2")
+        .string("tokenizer.ggml.model", o.sentencepiece ? "llama" : "gpt2")
+        .string("tokenizer.ggml.pre", o.sentencepiece ? "default" : "gpt-2")
         .strings("tokenizer.ggml.tokens", tokens)
         .i32s("tokenizer.ggml.token_type", kinds)
-        .strings("tokenizer.ggml.merges", merges)
         .u32("tokenizer.ggml.bos_token_id", 1)
         .u32("tokenizer.ggml.eos_token_id", 2)
         .u32("tokenizer.ggml.unknown_token_id", 0)
         .u32("tokenizer.ggml.padding_token_id", 2)
-        .boolean("tokenizer.ggml.add_bos_token", false);
+        .boolean("tokenizer.ggml.add_bos_token", o.sentencepiece);
+    if (o.sentencepiece)
+        file.f32s("tokenizer.ggml.scores", scores);
+    else
+        file.strings("tokenizer.ggml.merges", merges);
     if (o.chat_template)
         file.string("tokenizer.chat_template", chat_template);
 

@@ -25,12 +25,14 @@ struct TinyModelOptions {
     bool tied = false;   ///< no output.weight: the embedding serves as one
     bool biases = false; ///< attn_q.bias, attn_k.bias, attn_v.bias and attn_output.bias
     bool chat_template = true;
+    bool sentencepiece = false; ///< the vocabulary is a SentencePiece one of the same size
 
     bool operator==(const TinyModelOptions&) const = default;
 };
 
 /// The vocabulary: 0 <|endoftext|>, 1 <|im_start|>, 2 <|im_end|> (which ends an answer), 3 + b for each
-/// byte b, and then one token for each merge.
+/// byte b, and then one token for each merge. With `sentencepiece`: 0 <unk>, 1 <s>, 2 </s> (which ends an
+/// answer), 3 + b for each byte b, and then pieces, some of which begin with a space.
 inline constexpr int tiny_first_byte = 3;
 
 /// The file's content, for tests that change it first.

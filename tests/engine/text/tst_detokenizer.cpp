@@ -8,6 +8,7 @@
 
 using namespace orrery;
 using namespace orrery::test;
+using namespace std::string_literals;
 
 using Ids = std::vector<TokenId>;
 
@@ -123,6 +124,29 @@ private slots:
         QCOMPARE(detokenizer.finish(), "\uFFFD"); // what is cut off is one character
         QCOMPARE(detokenizer.add(0xE2), "");
         QCOMPARE(detokenizer.add('a'), "\uFFFDa");
+    }
+
+    /// What is added to a text, whole characters long, is what the decoded text grows by.
+    void continues_a_text() {
+        Random random(seed_);
+        const std::vector<Vocabulary> vocabularies = {
+            random_sentencepiece_vocabulary(random, 60, {"a", "b", "é", "▁"}), byte_vocabulary()};
+        for (const Vocabulary& vocabulary : vocabularies) {
+            const auto tokenizer = make_tokenizer(vocabulary);
+            for (int i = 0; i < 500; ++i) {
+                const Ids before = tokenizer->encode("ab é"s.substr(0, 1 + below(random, 3)), false, true);
+                Ids all = before;
+                Detokenizer detokenizer(tokenizer, false, true);
+                std::string given;
+                for (size_t n = below(random, 8); n > 0; --n) {
+                    all.push_back(static_cast<TokenId>(below(random, tokenizer->size())));
+                    given += detokenizer.add(all.back());
+                }
+                given += detokenizer.finish();
+                QCOMPARE(QByteArray::fromStdString(tokenizer->decode(before, false) + given),
+                         QByteArray::fromStdString(tokenizer->decode(all, false)));
+            }
+        }
     }
 
     void drops_one_leading_space() {
