@@ -24,16 +24,21 @@ std::vector<TextOutput> TextEngine::step() {
     deltas_.clear();
     engine_.step(deltas_);
     std::map<RequestId, TextOutput> brought;
-    for (const TokenDelta& delta : deltas_) {
-        TextOutput& output = outputs_[delta.request];
+    for (TokenDelta& delta : deltas_) {
+        TextOutput& output = outputs_.at(delta.request);
         output.text += delta.text;
         if (delta.token)
             output.tokens.push_back(*delta.token);
-        output.finish = delta.finish;
-        output.error = delta.error;
-        brought[delta.request] = output;
-        if (delta.finish != FinishReason::none)
-            outputs_.erase(delta.request);
+        TextOutput& news = brought[delta.request];
+        news.request = delta.request;
+        news.delta += delta.text;
+        if (delta.finish == FinishReason::none)
+            continue;
+        news.finish = delta.finish;
+        news.text = std::move(output.text);
+        news.tokens = std::move(output.tokens);
+        news.error = std::move(delta.error);
+        outputs_.erase(delta.request);
     }
     std::vector<TextOutput> result;
     for (auto& [id, output] : brought)

@@ -14,12 +14,14 @@
 
 namespace orrery {
 
-/// An answer as far as it has come.
+/// What one step brought to one answer.
 struct TextOutput {
     RequestId request = 0;
-    std::string text; ///< all of it so far
-    std::vector<TokenId> tokens;
+    std::string delta; ///< the text that is new; all of them together are `text`
     FinishReason finish = FinishReason::none;
+    // With the end:
+    std::string text; ///< the whole answer
+    std::vector<TokenId> tokens;
     std::string error; ///< why it was refused or failed, where it was
 };
 
@@ -34,15 +36,15 @@ public:
 
     bool has_unfinished_requests() const { return !engine_.idle(); }
 
-    /// One step of the engine: the answers that it brought further. One that was refused or failed ends as
-    /// any other, with its error.
+    /// One step of the engine: one output for each answer that it brought further, by ascending request. An
+    /// answer that was refused or failed ends as any other, with its error.
     std::vector<TextOutput> step();
 
 private:
     std::shared_ptr<Model> model_;
     Engine engine_;
     RequestId last_ = 0;
-    std::map<RequestId, TextOutput> outputs_;
+    std::map<RequestId, TextOutput> outputs_; ///< of the answers that have not ended
     std::vector<TokenDelta> deltas_;
 };
 
