@@ -58,7 +58,7 @@ void check_sampling(const SamplingParams& params, int vocab) {
                         std::to_string(vocab) + '.');
 }
 
-Verdict judge(const Request& request, int vocab, int capacity, const EngineConfig& config) {
+Admission validate(const Request& request, int vocab, int capacity, const EngineConfig& config) {
     try {
         check(request, vocab, capacity, config);
     } catch (const Error& error) {

@@ -1,4 +1,4 @@
-// The door: a request that makes no sense or can never fit is turned away at once, with the numbers.
+// Admission control: a request that makes no sense or can never fit is rejected at once, with the numbers.
 #pragma once
 
 #include "engine/engine.h"
@@ -7,13 +7,13 @@
 
 namespace orrery {
 
-struct Verdict {
-    FinishReason reason = FinishReason::none; ///< none: it may come in
-    std::string why;
+struct Admission {
+    FinishReason reason = FinishReason::none; ///< none: the request is admitted
+    std::string error;                        ///< why it is rejected
 };
 
 /// `capacity` is the length of the longest sequence: the context, or less where the pool is smaller.
-Verdict judge(const Request& request, int vocab, int capacity, const EngineConfig& config);
+Admission validate(const Request& request, int vocab, int capacity, const EngineConfig& config);
 
 /// Throws Error where the list is empty or names a token outside of the vocabulary; `what` begins the
 /// sentence.

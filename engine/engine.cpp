@@ -1,12 +1,12 @@
 #include "engine/engine.h"
 
 #include "engine/admission.h"
-#include "engine/job.h"
 #include "engine/reserve_more.h"
 #include "engine/run/cache_plan.h"
 #include "engine/run/model_runner.h"
 #include "engine/run/score.h"
 #include "engine/schedule/scheduler.h"
+#include "engine/sequence_group.h"
 #include "engine/stop_watch.h"
 #include "kernels/error.h"
 
@@ -36,10 +36,10 @@ struct Engine::Impl {
     Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked);
 
     void add(RequestId id, Request request);
-    void enter(RequestId id, Job& job, const Request& request, Verdict verdict);
-    void order_end(RequestId id, Job& job, Verdict verdict) noexcept;
+    void enter(RequestId id, SequenceGroup& group, const Request& request, Admission admission);
+    void order_end(RequestId id, SequenceGroup& group, Admission admission) noexcept;
     const StepReport& step(std::vector<TokenDelta>& deltas);
-    const StepReport* settle(std::vector<TokenDelta>& deltas);
+    const StepReport* end_due(std::vector<TokenDelta>& deltas);
     std::vector<float> score(const std::vector<TokenId>& ids);
     void set_budgets(int max_step_tokens, int max_sequences, int max_chunk);
     void check_integrity() const;
@@ -52,8 +52,8 @@ struct Engine::Impl {
     bool run(const StepPlan& plan, StopWatch& watch, std::span<const float>& logits,
              std::vector<TokenDelta>& deltas);
     void sample(std::span<const float> logits);
-    void draw(Writer& writer, std::span<const float> logits);
-    void fork_samples(Writer& first, std::span<const float> logits);
+    void draw(SampleSequence& sequence, std::span<const float> logits);
+    void fork_samples(SampleSequence& first, std::span<const float> logits);
     void publish(std::vector<TokenDelta>& deltas);
     void end_report();
     void count_queues();
@@ -61,10 +61,12 @@ struct Engine::Impl {
     void measure_costs();
     void fail_all(const std::exception& failure, std::vector<TokenDelta>& deltas);
 
-    TokenDelta delta_of(const Writer& writer) const;
-    void end(Writer& writer, FinishReason reason, const std::string& error, std::vector<TokenDelta>& deltas);
-    void end(Job& job, FinishReason reason, const std::string& error, std::vector<TokenDelta>& deltas);
-    void close(Writer& writer, FinishReason reason, TokenDelta& delta) noexcept;
+    TokenDelta delta_of(const SampleSequence& sequence) const;
+    void end(SampleSequence& sequence, FinishReason reason, const std::string& error,
+             std::vector<TokenDelta>& deltas);
+    void end(SequenceGroup& group, FinishReason reason, const std::string& error,
+             std::vector<TokenDelta>& deltas);
+    void close(SampleSequence& sequence, FinishReason reason, TokenDelta& delta) noexcept;
 
     std::shared_ptr<Model> model;
     EngineConfig config;
@@ -76,22 +78,23 @@ struct Engine::Impl {
 
     Clock::time_point made = Clock::now();
     uint64_t arrivals = 0;
-    std::unordered_map<RequestId, Job> jobs;
+    std::unordered_map<RequestId, SequenceGroup> groups;
     std::set<std::pair<Clock::time_point, RequestId>> deadlines;
 
-    int unforked = 0; ///< samples of all jobs that wait for their sample 0
+    int unforked = 0; ///< samples of all groups that wait for their sample 0
 
-    // Each has room for all jobs, so that to order an end, and to end, cannot fail.
+    // Each has room for all groups, so that to order an end, and to end, cannot fail.
     std::vector<RequestId> endings; ///< ordered since the last step
     std::vector<RequestId> ended;   ///< all samples have ended; forgotten before the step is over
 
     // The step that is running.
     struct Draw {
-        Writer* writer;
+        SampleSequence* sequence;
         Sample sample;
         std::string error; ///< why nothing could be drawn
     };
-    std::vector<Writer*> due; ///< those whose next token can be drawn, in the order of the rows of logits
+    std::vector<SampleSequence*>
+        due; ///< those whose next token can be drawn, in the order of the rows of logits
     std::vector<Draw> draws;
     StepReport report;
     PreemptionCosts costs;
@@ -116,17 +119,17 @@ Engine::Impl::Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked)
 
 void Engine::Impl::add(RequestId id, Request request) {
     for (std::vector<RequestId>* list : {&endings, &ended})
-        reserve_more(*list, jobs.size() + 1 - list->size());
-    const auto [entry, is_new] = jobs.try_emplace(id);
+        reserve_more(*list, groups.size() + 1 - list->size());
+    const auto [entry, is_new] = groups.try_emplace(id);
     if (!is_new)
         throw Error("There is a request " + std::to_string(id) + " already.");
-    Job& job = entry->second;
-    job.added = Clock::now();
+    SequenceGroup& group = entry->second;
+    group.added = Clock::now();
 
-    // A job that is not complete must not stay behind: nobody would ever end it.
+    // A group that is not complete must not stay behind: it would never end.
     try {
-        Verdict verdict = judge(request, model->config.vocab, rules.capacity, config);
-        if (verdict.reason == FinishReason::rejected) {
+        Admission admission = validate(request, model->config.vocab, rules.capacity, config);
+        if (admission.reason == FinishReason::rejected) {
             // Nothing else of it can be trusted, and all that is left to do is to say so.
             const int samples = std::clamp(request.samples, 1, max_samples);
             Request refused;
@@ -134,58 +137,59 @@ void Engine::Impl::add(RequestId id, Request request) {
             refused.samples = samples;
             request = std::move(refused);
         }
-        enter(id, job, request, std::move(verdict));
+        enter(id, group, request, std::move(admission));
     } catch (...) {
-        for (const auto& writer : job.writers)
-            scheduler.remove(*writer);
-        if (job.deadline)
-            deadlines.erase({*job.deadline, id});
-        jobs.erase(entry);
+        for (const auto& sequence : group.sequences)
+            scheduler.remove(*sequence);
+        if (group.deadline)
+            deadlines.erase({*group.deadline, id});
+        groups.erase(entry);
         throw;
     }
 }
 
-/// Makes the writers of a request that has been judged, and hands them to the scheduler.
-void Engine::Impl::enter(RequestId id, Job& job, const Request& request, Verdict verdict) {
+/// Makes the sequences of a request that has been validated, and hands them to the scheduler.
+void Engine::Impl::enter(RequestId id, SequenceGroup& group, const Request& request, Admission admission) {
     const uint64_t seed = request.sampling.seed.value_or(fresh_seed());
     const uint64_t arrival = ++arrivals;
     for (int i = 0; i < request.samples; ++i) {
-        Writer& writer = *job.writers.emplace_back(std::make_unique<Writer>(job, rules, request, seed, i));
-        writer.request = writer.table.request = id;
-        writer.table.salt = request.cache_salt;
-        writer.sample = i;
-        writer.priority = request.priority;
-        writer.arrival = arrival;
-        writer.prompt_tokens = int32_t(request.prompt.size());
-        writer.most_tokens = int32_t(
+        SampleSequence& sequence =
+            *group.sequences.emplace_back(std::make_unique<SampleSequence>(group, rules, request, seed, i));
+        sequence.request = sequence.table.request = id;
+        sequence.table.salt = request.cache_salt;
+        sequence.sample = i;
+        sequence.priority = request.priority;
+        sequence.arrival = arrival;
+        sequence.prompt_tokens = int32_t(request.prompt.size());
+        sequence.max_length = int32_t(
             request.max_tokens < 0
                 ? rules.capacity
                 : std::min<int64_t>(rules.capacity, int64_t(request.prompt.size()) + request.max_tokens));
-        if (verdict.reason != FinishReason::rejected) // else it would be copied for nothing
-            writer.tokens = request.prompt;
+        if (admission.reason != FinishReason::rejected) // else it would be copied for nothing
+            sequence.tokens = request.prompt;
     }
-    job.open = request.samples;
-    if (verdict.reason != FinishReason::none)
-        return order_end(id, job, std::move(verdict));
+    group.open = request.samples;
+    if (admission.reason != FinishReason::none)
+        return order_end(id, group, std::move(admission));
     // A limit past the end of the clock never passes.
-    const auto left = std::chrono::floor<std::chrono::milliseconds>(Clock::time_point::max() - job.added);
+    const auto left = std::chrono::floor<std::chrono::milliseconds>(Clock::time_point::max() - group.added);
     if (request.time_limit && *request.time_limit < left) {
-        job.deadline = job.added + std::max(*request.time_limit, std::chrono::milliseconds(0));
-        deadlines.emplace(*job.deadline, id);
+        group.deadline = group.added + std::max(*request.time_limit, std::chrono::milliseconds(0));
+        deadlines.emplace(*group.deadline, id);
     }
     // Without a cache there is nothing to share.
     const bool forks_wait = request.samples > 1 && !config.naive;
     for (int i = 0; i < (forks_wait ? 1 : request.samples); ++i)
-        scheduler.enqueue(*job.writers[size_t(i)]);
-    job.forks_wait = forks_wait;
+        scheduler.enqueue(*group.sequences[size_t(i)]);
+    group.forks_wait = forks_wait;
     unforked += forks_wait ? request.samples - 1 : 0;
 }
 
 /// The first order counts.
-void Engine::Impl::order_end(RequestId id, Job& job, Verdict verdict) noexcept {
-    if (job.ordered.reason != FinishReason::none)
+void Engine::Impl::order_end(RequestId id, SequenceGroup& group, Admission admission) noexcept {
+    if (group.ordered.reason != FinishReason::none)
         return;
-    job.ordered = std::move(verdict);
+    group.ordered = std::move(admission);
     endings.push_back(id);
 }
 
@@ -210,7 +214,7 @@ const StepReport& Engine::Impl::step(std::vector<TokenDelta>& deltas) {
     return report;
 }
 
-const StepReport* Engine::Impl::settle(std::vector<TokenDelta>& deltas) {
+const StepReport* Engine::Impl::end_due(std::vector<TokenDelta>& deltas) {
     const bool out_of_time = !deadlines.empty() && deadlines.begin()->first <= Clock::now();
     if (endings.empty() && !out_of_time && !failing)
         return nullptr;
@@ -236,7 +240,7 @@ void Engine::Impl::iterate(std::vector<TokenDelta>& deltas, bool held) {
         end_report();
         watch.lap(report.publish_ns);
         report.duration_ns = nanoseconds(Clock::now() - start);
-        if (config.check || jobs.empty())
+        if (config.check || groups.empty())
             check_integrity();
     } catch (const std::exception& failure) {
         fail_all(failure, deltas);
@@ -263,11 +267,11 @@ void Engine::Impl::run_plan(StopWatch& watch, std::vector<TokenDelta>& deltas) {
 void Engine::Impl::end_what_is_due(std::vector<TokenDelta>& deltas) {
     const auto now = Clock::now();
     for (const RequestId id : endings)
-        if (const auto job = jobs.find(id); job != jobs.end())
-            end(job->second, job->second.ordered.reason, job->second.ordered.why, deltas);
+        if (const auto group = groups.find(id); group != groups.end())
+            end(group->second, group->second.ordered.reason, group->second.ordered.error, deltas);
     endings.clear();
     while (!deadlines.empty() && deadlines.begin()->first <= now)
-        end(jobs.at(deadlines.begin()->second), FinishReason::time_limit, {}, deltas);
+        end(groups.at(deadlines.begin()->second), FinishReason::time_limit, {}, deltas);
 }
 
 /// Fills in what the report says of the plan.
@@ -275,22 +279,22 @@ void Engine::Impl::describe(const StepPlan& plan) {
     const auto now = Clock::now();
     due.clear();
     for (const StepPlan::Part& part : plan.parts) {
-        Writer& writer = static_cast<Writer&>(*part.sequence);
+        SampleSequence& sequence = static_cast<SampleSequence&>(*part.sequence);
         if (part.catches_up())
-            due.push_back(&writer);
-        if (writer.timings.first_scheduled_ns == 0)
-            writer.timings.first_scheduled_ns = nanoseconds(now - writer.job.added);
+            due.push_back(&sequence);
+        if (sequence.timings.first_scheduled_ns == 0)
+            sequence.timings.first_scheduled_ns = nanoseconds(now - sequence.group.added);
 
         const int after = part.first + part.tokens;
-        const int again = std::clamp(writer.most_computed - part.first, 0, part.tokens);
+        const int again = std::clamp(sequence.max_computed - part.first, 0, part.tokens);
         const int decode =
-            std::clamp(after - std::max(writer.prompt_tokens, part.first + again), 0, part.tokens);
+            std::clamp(after - std::max(sequence.prompt_tokens, part.first + again), 0, part.tokens);
         report.recomputed_tokens += again;
         report.decode_tokens += decode;
         report.prefill_tokens += part.tokens - again - decode;
         const RowKind kind = again > 0 ? RowKind::recompute : decode > 0 ? RowKind::decode : RowKind::prefill;
-        report.rows.push_back({writer.request, writer.sample, kind, part.tokens, after, writer.prompt_tokens,
-                               int32_t(writer.table.blocks.size())});
+        report.rows.push_back({sequence.request, sequence.sample, kind, part.tokens, after,
+                               sequence.prompt_tokens, int32_t(sequence.table.blocks.size())});
         // Attention reads the keys and values of a span's whole context once.
         report.cache_bytes += int64_t(runner.block_bytes()) * after / config.block_size;
     }
@@ -316,8 +320,8 @@ bool Engine::Impl::run(const StepPlan& plan, StopWatch& watch, std::span<const f
         scheduler.abandon();
         const std::string why = "The model could not be run: " + sentence_of(failure);
         for (const ReportRow& row : report.rows)
-            if (const auto job = jobs.find(row.request); job != jobs.end())
-                end(job->second, FinishReason::error, why, deltas);
+            if (const auto group = groups.find(row.request); group != groups.end())
+                end(group->second, FinishReason::error, why, deltas);
         watch.lap(report.forward_ns);
         return false;
     }
@@ -329,35 +333,35 @@ void Engine::Impl::sample(std::span<const float> logits) {
     for (size_t i = 0; i < due.size(); ++i) {
         const auto row = logits.subspan(i * vocab, vocab);
         draw(*due[i], row);
-        if (due[i]->job.forks_wait)
+        if (due[i]->group.forks_wait)
             fork_samples(*due[i], row);
     }
     // Only now, when every fork has been made from what was computed.
     for (const Draw& drawn : draws)
         if (drawn.error.empty())
-            drawn.writer->tokens.push_back(drawn.sample.token);
+            drawn.sequence->tokens.push_back(drawn.sample.token);
 }
 
-void Engine::Impl::draw(Writer& writer, std::span<const float> logits) {
-    Draw& drawn = draws.emplace_back(Draw{&writer, {}, {}});
+void Engine::Impl::draw(SampleSequence& sequence, std::span<const float> logits) {
+    Draw& drawn = draws.emplace_back(Draw{&sequence, {}, {}});
     try {
-        drawn.sample = writer.answer.draw(logits, writer.tokens);
+        drawn.sample = sequence.answer.draw(logits, sequence.tokens);
     } catch (const std::exception& failure) {
         drawn.error = "The next token could not be drawn: " + sentence_of(failure);
     }
 }
 
 /// The prompt has been read once; the other samples begin from there, with the same logits.
-void Engine::Impl::fork_samples(Writer& first, std::span<const float> logits) {
-    Job& job = first.job;
-    job.forks_wait = false;
-    unforked -= int(job.writers.size()) - 1;
-    for (size_t i = 1; i < job.writers.size(); ++i) {
-        Writer& writer = *job.writers[i];
-        scheduler.fork(first, writer);
-        if (writer.state == SequenceState::running) {
-            writer.timings.first_scheduled_ns = first.timings.first_scheduled_ns;
-            draw(writer, logits);
+void Engine::Impl::fork_samples(SampleSequence& first, std::span<const float> logits) {
+    SequenceGroup& group = first.group;
+    group.forks_wait = false;
+    unforked -= int(group.sequences.size()) - 1;
+    for (size_t i = 1; i < group.sequences.size(); ++i) {
+        SampleSequence& sequence = *group.sequences[i];
+        scheduler.fork(first, sequence);
+        if (sequence.state == SequenceState::running) {
+            sequence.timings.first_scheduled_ns = first.timings.first_scheduled_ns;
+            draw(sequence, logits);
         }
     }
 }
@@ -365,34 +369,34 @@ void Engine::Impl::fork_samples(Writer& first, std::span<const float> logits) {
 void Engine::Impl::publish(std::vector<TokenDelta>& deltas) {
     const auto now = Clock::now();
     for (Draw& drawn : draws) {
-        Writer& writer = *drawn.writer;
+        SampleSequence& sequence = *drawn.sequence;
         if (!drawn.error.empty()) {
-            end(writer, FinishReason::error, drawn.error, deltas);
+            end(sequence, FinishReason::error, drawn.error, deltas);
             continue;
         }
         if (config.naive)
-            writer.computed = writer.most_computed = 0;
+            sequence.computed = sequence.max_computed = 0;
         // Once the answer has taken the token, its delta is there: nothing fails in between.
         reserve_more(deltas);
-        Answer::Piece piece = writer.answer.take(drawn.sample.token, writer.length());
-        if (writer.timings.first_token_ns == 0)
-            writer.timings.first_token_ns = nanoseconds(now - writer.job.added);
+        Answer::Piece piece = sequence.answer.take(drawn.sample.token, sequence.length());
+        if (sequence.timings.first_token_ns == 0)
+            sequence.timings.first_token_ns = nanoseconds(now - sequence.group.added);
         report.generated_tokens += 1;
 
-        TokenDelta& delta = deltas.emplace_back(delta_of(writer));
+        TokenDelta& delta = deltas.emplace_back(delta_of(sequence));
         delta.token = drawn.sample.token;
         delta.text = std::move(piece.text);
         delta.logprob = drawn.sample.logprob;
         delta.top_logprobs = std::move(drawn.sample.top_logprobs);
         delta.trace = std::move(drawn.sample.trace);
         if (piece.finish != FinishReason::none)
-            close(writer, piece.finish, delta);
+            close(sequence, piece.finish, delta);
     }
 }
 
 void Engine::Impl::forget_ended() {
     for (const RequestId id : ended)
-        jobs.erase(id);
+        groups.erase(id);
     ended.clear();
 }
 
@@ -437,49 +441,50 @@ void Engine::Impl::measure_costs() {
 
 // ---------------------------------------------------------------- ends
 
-TokenDelta Engine::Impl::delta_of(const Writer& writer) const {
+TokenDelta Engine::Impl::delta_of(const SampleSequence& sequence) const {
     TokenDelta delta;
-    delta.request = writer.request;
-    delta.sample = writer.sample;
+    delta.request = sequence.request;
+    delta.sample = sequence.sample;
     delta.step = report.number;
-    delta.seed = writer.answer.seed();
+    delta.seed = sequence.answer.seed();
     return delta;
 }
 
 /// Ends a sequence that has not ended, with a delta of its own. Where that fails it has not ended.
-void Engine::Impl::end(Writer& writer, FinishReason reason, const std::string& error,
+void Engine::Impl::end(SampleSequence& sequence, FinishReason reason, const std::string& error,
                        std::vector<TokenDelta>& deltas) {
-    TokenDelta delta = delta_of(writer);
-    delta.text = writer.answer.rest(writer.tokens);
+    TokenDelta delta = delta_of(sequence);
+    delta.text = sequence.answer.rest(sequence.tokens);
     delta.error = error;
     reserve_more(deltas);
-    close(writer, reason, deltas.emplace_back(std::move(delta)));
+    close(sequence, reason, deltas.emplace_back(std::move(delta)));
 }
 
-void Engine::Impl::end(Job& job, FinishReason reason, const std::string& error,
+void Engine::Impl::end(SequenceGroup& group, FinishReason reason, const std::string& error,
                        std::vector<TokenDelta>& deltas) {
-    for (const auto& writer : job.writers)
-        if (writer->state != SequenceState::ended)
-            end(*writer, reason, error, deltas);
+    for (const auto& sequence : group.sequences)
+        if (sequence->state != SequenceState::ended)
+            end(*sequence, reason, error, deltas);
 }
 
 /// The one place where an answer ends: its blocks go back, the delta says why and what it cost.
-void Engine::Impl::close(Writer& writer, FinishReason reason, TokenDelta& delta) noexcept {
-    Job& job = writer.job;
-    scheduler.remove(writer);
-    unforked -= job.forks_wait && writer.sample > 0;
-    writer.timings.finished_ns = nanoseconds(Clock::now() - job.added);
+void Engine::Impl::close(SampleSequence& sequence, FinishReason reason, TokenDelta& delta) noexcept {
+    SequenceGroup& group = sequence.group;
+    scheduler.remove(sequence);
+    unforked -= group.forks_wait && sequence.sample > 0;
+    sequence.timings.finished_ns = nanoseconds(Clock::now() - group.added);
     delta.finish = reason;
-    delta.usage = {writer.prompt_tokens, writer.cached_tokens, writer.answer.tokens(), writer.preemptions};
-    delta.timings = writer.timings;
-    if (--job.open > 0)
+    delta.usage = {sequence.prompt_tokens, sequence.cached_tokens, sequence.answer.tokens(),
+                   sequence.preemptions};
+    delta.timings = sequence.timings;
+    if (--group.open > 0)
         return;
-    if (job.deadline)
-        deadlines.erase({*job.deadline, writer.request});
-    ended.push_back(writer.request);
+    if (group.deadline)
+        deadlines.erase({*group.deadline, sequence.request});
+    ended.push_back(sequence.request);
 }
 
-/// A step failed where it cannot be told whose fault it was, or who of its sequences is whole: all of them
+/// A step failed where it cannot be told which request caused it, or which sequences are intact: all requests
 /// end, from wherever they stand, and what is left is an engine without requests. Where memory is lacking for
 /// that, it can be called again.
 void Engine::Impl::fail_all(const std::exception& failure, std::vector<TokenDelta>& deltas) {
@@ -489,8 +494,8 @@ void Engine::Impl::fail_all(const std::exception& failure, std::vector<TokenDelt
     runner.drain();
     scheduler.abandon();
     const std::string why = "The engine failed in the middle of a step: " + sentence_of(failure);
-    for (auto& [id, job] : jobs)
-        end(job, FinishReason::error, why, deltas);
+    for (auto& [id, group] : groups)
+        end(group, FinishReason::error, why, deltas);
     endings.clear();
     forget_ended();
     failing = false;
@@ -511,10 +516,10 @@ std::vector<float> Engine::Impl::score(const std::vector<TokenId>& ids) {
 void Engine::Impl::check_integrity() const {
     std::vector<const BlockTable*> tables;
     int slots = 0;
-    for (const auto& [id, job] : jobs)
-        for (const auto& writer : job.writers) {
-            tables.push_back(&writer->table);
-            slots += int(writer->swap_slots.size());
+    for (const auto& [id, group] : groups)
+        for (const auto& sequence : group.sequences) {
+            tables.push_back(&sequence->table);
+            slots += int(sequence->swap_slots.size());
         }
     store.check_integrity(tables);
     if (slots != swap.used())
@@ -532,20 +537,20 @@ void Engine::add(RequestId id, Request request) {
 }
 
 void Engine::cancel(RequestId id, FinishReason reason) noexcept {
-    if (const auto job = impl_->jobs.find(id); job != impl_->jobs.end())
-        impl_->order_end(id, job->second, {reason, {}});
+    if (const auto group = impl_->groups.find(id); group != impl_->groups.end())
+        impl_->order_end(id, group->second, {reason, {}});
 }
 
 void Engine::cancel_all(FinishReason reason) noexcept {
-    for (auto& [id, job] : impl_->jobs)
-        impl_->order_end(id, job, {reason, {}});
+    for (auto& [id, group] : impl_->groups)
+        impl_->order_end(id, group, {reason, {}});
 }
 
 void Engine::retune(RequestId id, const SamplingParams& params) {
     check_sampling(params, impl_->model->config.vocab);
-    if (const auto job = impl_->jobs.find(id); job != impl_->jobs.end())
-        for (const auto& writer : job->second.writers)
-            writer->answer.retune(params);
+    if (const auto group = impl_->groups.find(id); group != impl_->groups.end())
+        for (const auto& sequence : group->second.sequences)
+            sequence->answer.retune(params);
 }
 
 void Engine::set_budgets(int max_step_tokens, int max_sequences, int max_chunk) {
@@ -553,15 +558,15 @@ void Engine::set_budgets(int max_step_tokens, int max_sequences, int max_chunk) 
 }
 
 bool Engine::idle() const {
-    return impl_->jobs.empty();
+    return impl_->groups.empty();
 }
 
 const StepReport& Engine::step(std::vector<TokenDelta>& deltas) {
     return impl_->step(deltas);
 }
 
-const StepReport* Engine::settle(std::vector<TokenDelta>& deltas) {
-    return impl_->settle(deltas);
+const StepReport* Engine::end_due(std::vector<TokenDelta>& deltas) {
+    return impl_->end_due(deltas);
 }
 
 std::optional<std::chrono::steady_clock::time_point> Engine::next_deadline() const {

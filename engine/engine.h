@@ -4,7 +4,7 @@
 //         engine.step(deltas);
 //
 // is the generation loop that everything else optimises. One thread at a time uses an engine; EngineLoop
-// gives it a thread of its own and queues for everybody else.
+// gives it a thread of its own, and queues for all other threads.
 #pragma once
 
 #include "engine/model/model.h"
@@ -20,7 +20,7 @@ namespace orrery {
 
 enum class SchedulerPolicy : uint8_t {
     first_come, ///< in the order in which requests came
-    priority,   ///< higher Request::priority first, but nobody waits for ever (see Scheduler)
+    priority,   ///< higher Request::priority first, but none waits for ever (see Scheduler)
 };
 
 enum class PreemptionMode : uint8_t {
@@ -58,8 +58,8 @@ public:
     /// std::bad_alloc where the engine's host has no memory for it; then it was never there.
     /// `id` is the caller's, unique among requests that have not ended.
     void add(RequestId id, Request request);
-    /// Ends a request at the next step. Unknown ids (it may have ended just now) are ignored; who asks first
-    /// names the reason.
+    /// Ends a request at the next step. Unknown ids (it may have ended just now) are ignored; the first
+    /// reason given counts.
     void cancel(RequestId id, FinishReason reason = FinishReason::cancelled) noexcept;
     void cancel_all(FinishReason reason = FinishReason::cancelled) noexcept;
     /// Swaps the sampling parameters of a running request; in force from its next token. The seed stays.
@@ -85,7 +85,7 @@ public:
     /// Ends what is to end (cancelled, refused, out of time) without running anything: for an engine that is
     /// held. Returns the report of these ends, numbered like a step's and valid until the next, or null where
     /// there was nothing to end. Otherwise as step().
-    const StepReport* settle(std::vector<TokenDelta>& deltas);
+    const StepReport* end_due(std::vector<TokenDelta>& deltas);
 
     /// When the first of the requests' time limits passes, if any has one.
     std::optional<std::chrono::steady_clock::time_point> next_deadline() const;

@@ -28,9 +28,9 @@ constexpr size_t report_ring_size = 4096;
 /// How long the engine's thread waits before it tries again what it had no memory for, and how often the
 /// engine itself may find none before it counts as broken: a second in all.
 constexpr std::chrono::milliseconds retry_interval{10};
-constexpr int most_retries = 100;
+constexpr int max_retries = 100;
 
-/// The last reports. Whoever takes them takes all at once, by exchange: neither side holds the lock for
+/// The last reports. A reader takes all of them at once, by exchange: neither side holds the lock for
 /// longer than it takes to move one report.
 class ReportRing {
 public:
@@ -224,7 +224,7 @@ void EngineLoop::Impl::advance() {
     const size_t first = deltas.size();
     try {
         if (paused && allowed_steps == 0) {
-            if (const StepReport* report = engine->settle(deltas))
+            if (const StepReport* report = engine->end_due(deltas))
                 reports.push(*report);
         } else {
             if (paused)
@@ -236,7 +236,7 @@ void EngineLoop::Impl::advance() {
         retries = 0;
     } catch (const std::bad_alloc&) {
         retries += 1;
-        broken = retries > most_retries;
+        broken = retries > max_retries;
     } catch (const std::exception& failure) {
         spdlog::critical("The engine is broken: {}", failure.what());
         broken = true;
@@ -329,7 +329,7 @@ void EngineLoop::Impl::publish() {
     try {
         (*call)();
     } catch (const std::exception& failure) {
-        spdlog::error("Whoever was to be woken threw: {}", failure.what());
+        spdlog::error("The wakeup failed: {}", failure.what());
     }
 }
 

@@ -1,8 +1,8 @@
-// An engine with a thread of its own, and queues for everybody else.
+// An engine with a thread of its own, and queues for all other threads.
 //
 // Commands go in through a queue that the engine drains between steps; text comes out through a queue that
 // never drops; reports come out through a bounded ring that drops the oldest and counts what it dropped. The
-// engine never waits for who reads, and who reads never waits for the engine.
+// engine never waits for its readers, and its readers never wait for the engine.
 //
 // Whatever happens, each sample of a request that submit() took ends exactly once: also where the engine has
 // no memory for the request, and where the engine itself breaks. A broken engine is not run any more; what is

@@ -71,8 +71,8 @@ enum class FinishReason : uint8_t {
     stop_string,  ///< one of the request's stop strings appeared
     length,       ///< max_tokens were written
     context_full, ///< the context has no room for another token
-    cancelled,    ///< somebody asked for it
-    disconnected, ///< whoever asked has gone
+    cancelled,    ///< Engine::cancel() was called
+    disconnected, ///< the client has closed its connection
     time_limit,   ///< the request's own time limit passed
     rejected,     ///< it can never fit, or makes no sense: TokenDelta::error says why
     error,        ///< the engine failed on it: TokenDelta::error says why

@@ -51,7 +51,7 @@ struct Preemption {
 };
 
 struct StepReport {
-    uint64_t number = 0;  ///< counts up from 1; ends without a step (Engine::settle) count too
+    uint64_t number = 0;  ///< counts up from 1; ends without a step (Engine::end_due) count too
     int64_t start_ns = 0; ///< since the engine was made
     int64_t duration_ns = 0;
 
@@ -84,7 +84,7 @@ struct StepReport {
     // Blocks after the step: free + cached + held = total.
     int32_t blocks_total = 0;
     int32_t blocks_free = 0;    ///< without content
-    int32_t blocks_cached = 0;  ///< nobody's, but their content can be found as a prefix
+    int32_t blocks_cached = 0;  ///< in no table, but their content can be found as a prefix
     int32_t blocks_held = 0;    ///< in the table of at least one sequence
     int32_t blocks_swapped = 0; ///< in host memory
     /// Slots of held blocks that no token has been written to; of a shared block they count once.

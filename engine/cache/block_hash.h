@@ -1,8 +1,8 @@
 // The hash that names a block's content: a keyed 128-bit hash over its parent's hash and its own tokens.
 //
-// SipHash-2-4 with 128-bit output (Aumasson & Bernstein 2012). It is a pseudo-random function: whoever does
-// not know the key, which every process draws anew, cannot craft two prompts whose hashes meet. It is also
-// quick: a block of 16 tokens is ten words, about 0.1 µs, so that the 2,000 blocks of a 32,000-token
+// SipHash-2-4 with 128-bit output (Aumasson & Bernstein 2012). It is a pseudo-random function: without
+// the key, which every process draws anew, it is not possible to craft two prompts whose hashes meet. It is
+// also quick: a block of 16 tokens is ten words, about 0.1 µs, so that the 2,000 blocks of a 32,000-token
 // prompt take a fifth of a millisecond.
 #pragma once
 
@@ -22,7 +22,7 @@ struct Hash128 {
 
 using HashKey = std::array<uint64_t, 2>;
 
-/// A key nobody can guess.
+/// A key from the system's random source.
 HashKey random_hash_key();
 
 /// SipHash-2-4-128 of some bytes.

@@ -1,10 +1,11 @@
-// The blocks of the key/value cache, by number: who holds them, which are free, which one to take next.
+// The blocks of the key/value cache, by number: how often each is held, which are free, which one to take
+// next.
 //
 // A block is always in exactly one of three states:
 //
 //     held     in the table of at least one sequence; it counts how many
-//     cached   nobody's, but its content can still be found as a prefix
-//     free     nobody's, and without content
+//     cached   in no table, but its content can still be found as a prefix
+//     free     in no table, and without content
 //
 // free + cached + held = all, after every call (law 2). Free blocks are taken first; then the cached block
 // whose last user left the longest ago. A sequence gives its blocks back from the last to the first, so that

@@ -25,7 +25,7 @@ public:
     /// What the cache already holds of a sequence's beginning.
     struct Match {
         std::vector<int32_t> blocks;  ///< whole blocks, in order
-        int unheld = 0;               ///< how many of them are nobody's, and would no longer be available
+        int unheld = 0;               ///< how many of them no table names, and would no longer be available
         PrefixIndex::Partial partial; ///< after them, a block whose beginning can be copied
     };
     /// Looks up the longest prefix of `tokens` that is cached, at most `limit` tokens of it. `table` is empty
@@ -38,7 +38,7 @@ public:
     /// not enough are available.
     bool extend(BlockTable& table, int tokens);
 
-    /// Another table that names the same blocks; whoever writes to a shared one first takes a copy.
+    /// Another table that names the same blocks; a shared one is copied before it is written to.
     void fork(const BlockTable& from, BlockTable& to);
     /// Puts a fresh block in the place of a shared one. The table's claim on the old block stays with the
     /// caller, who releases it once the content has been copied (or takes it back by undo_replace).

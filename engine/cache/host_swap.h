@@ -1,8 +1,8 @@
-// Room in host memory for the blocks of sequences that had to give way.
+// Room in host memory for the blocks of preempted sequences.
 //
 // Slots are handed out by number while a step is planned and filled when it runs. Memory is taken when a slot
 // is first handed out, so that a host without any left is noticed while there is still a choice; it is kept
-// for the next who needs one.
+// for the next use.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ public:
     int total() const { return total_; }
     int used() const { return used_; }
 
-    /// Fills the empty `taken` with so many slots that nobody uses. Returns false, and takes none, where
+    /// Fills the empty `taken` with so many unused slots. Returns false, and takes none, where
     /// there are not enough or the host has no memory left for them.
     bool take(int count, std::vector<int32_t>& taken);
     /// Gives the slots back and empties the list.
@@ -35,7 +35,7 @@ private:
     int total_;
     int used_ = 0;
     std::vector<std::unique_ptr<std::byte[]>> memory_; ///< slots that were ever handed out
-    std::vector<int32_t> free_;                        ///< those of them that nobody uses
+    std::vector<int32_t> free_;                        ///< those of them that are not in use
 };
 
 } // namespace orrery

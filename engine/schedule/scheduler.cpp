@@ -9,7 +9,7 @@
 namespace orrery {
 
 /// Where a sequence stands in the order of arrivals. A priority moves it by a fixed number of places: so the
-/// order never changes while a sequence waits, and yet nobody is overtaken without end.
+/// order never changes while a sequence waits, and yet none is overtaken without end.
 int64_t Scheduler::Before::place(const Sequence& sequence) const {
     const int64_t lead = policy == SchedulerPolicy::priority ? int64_t{sequence.priority} : 0;
     return int64_t(sequence.arrival) - lead * arrivals_per_priority;
@@ -41,15 +41,15 @@ const StepPlan& Scheduler::plan() {
     budget_ = limits_.max_step_tokens;
     out_of_blocks_ = false;
 
-    // Who was passed over, the longest first; answers, which need one token each; prompts, which take what is
-    // left in as large pieces as they can get.
+    // Sequences that were passed over, the longest first; answers, which need one token each; prompts, which
+    // take what is left in as large pieces as they can get.
     for (int steps = longest_wait_; steps > 0; --steps)
         serve([steps](const Sequence& s) { return s.passed_over == steps; });
     serve([](const Sequence& s) { return s.deficit() == 1; });
     serve([](const Sequence& s) { return s.deficit() > 1; });
 
-    // Nobody new joins a step in which somebody had to give way, or would have had to: they would only take
-    // turns in throwing each other out.
+    // No sequence joins a step in which another one is preempted, or would have to be: they would only
+    // preempt each other in turns.
     if (plan_.preemptions.empty() && !out_of_blocks_)
         admit_waiting();
 
@@ -57,7 +57,8 @@ const StepPlan& Scheduler::plan() {
     return plan_;
 }
 
-/// Nothing is added any more: remembers who went without, and lets go of what was held for the plan alone.
+/// Nothing is added any more: counts the sequences that the budget passed over, and releases what was held
+/// for the plan alone.
 void Scheduler::close_plan() {
     longest_wait_ = 0;
     for (Sequence* sequence : running_) {
@@ -92,7 +93,7 @@ int Scheduler::chunk(const Sequence& sequence) const {
 /// Gives tokens to those running sequences that are chosen and have none yet in this step, in policy order.
 template <typename Choice>
 void Scheduler::serve(Choice choice) {
-    // Whoever gives way is behind `i`, so that the loop is not disturbed.
+    // Victims stand behind `i`, so that the loop is not disturbed.
     for (size_t i = 0; i < running_.size() && budget_ > 0; ++i) {
         Sequence& sequence = *running_[i];
         if (sequence.planned || !choice(sequence))
@@ -138,7 +139,8 @@ bool Scheduler::try_room(Sequence& sequence, int tokens) {
     return store_.extend(sequence.table, sequence.computed + tokens);
 }
 
-/// Whether others would see what is written to a block. Those who take a copy of it in this step will not.
+/// Whether other sequences would see what is written to a block. Those that take a copy of it in this step
+/// will not.
 bool Scheduler::is_shared(int32_t block) const {
     const auto leaves = [block](const Copy& copy) { return copy.replaces && copy.from == block; };
     const int users = store_.pool().users(block);
@@ -201,7 +203,7 @@ int Scheduler::missing_blocks(const Sequence& sequence) const {
 void Scheduler::admit_waiting() {
     if (waiting_.empty())
         return;
-    // Blocks that those who joined earlier have not taken yet, but will need for the tokens they have.
+    // Blocks that running sequences have not taken yet, but will need for the tokens they have.
     int promised = 0;
     for (const Sequence* sequence : running_)
         promised += missing_blocks(*sequence);
@@ -264,7 +266,7 @@ void Scheduler::start_running(Sequence& sequence) {
     sequence.state = SequenceState::running;
     if (!sequence.has_run) {
         // So that a step allocates nothing; only very long answers grow on the way.
-        const int most = std::min(sequence.most_tokens, sequence.length() + 4096);
+        const int most = std::min(sequence.max_length, sequence.length() + 4096);
         sequence.tokens.reserve(size_t(most));
         sequence.table.blocks.reserve(size_t(store_.blocks_for(most)));
         sequence.table.chain.reserve(size_t(store_.blocks_for(most)) + 1);
@@ -277,7 +279,7 @@ void Scheduler::complete() {
     for (const StepPlan::Part& part : plan_.parts) {
         Sequence& sequence = *part.sequence;
         sequence.computed = part.first + part.tokens;
-        sequence.most_computed = std::max(sequence.most_computed, sequence.computed);
+        sequence.max_computed = std::max(sequence.max_computed, sequence.computed);
         store_.fill(sequence.table, sequence.tokens, sequence.computed);
     }
 }
@@ -305,7 +307,7 @@ void Scheduler::fork(Sequence& parent, Sequence& child) {
     if (int(running_.size()) >= limits_.max_sequences)
         return enqueue(child);
     store_.fork(parent.table, child.table);
-    child.computed = child.most_computed = parent.computed;
+    child.computed = child.max_computed = parent.computed;
     child.cached_tokens = parent.computed;
     start_running(child);
 }
@@ -332,7 +334,7 @@ void Scheduler::abandon() noexcept {
     }
 }
 
-/// The slots are free for the next who is swapped out, which is in a later step at the earliest.
+/// The slots are free for the next victim, which is in a later step at the earliest.
 void Scheduler::forget_swapped(Sequence& sequence) noexcept {
     swapped_ -= !sequence.swap_slots.empty();
     swap_.release(sequence.swap_slots);

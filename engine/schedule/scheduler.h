@@ -8,15 +8,15 @@
 //
 //  - A step never exceeds the token budget, and no more than `max_sequences` sequences run.
 //  - Sequences that are one token behind (answers being written) go before those that are further behind
-//    (prompts); prompts share what is left in policy order, in pieces. Whoever the budget passed over
-//    the longest goes before all others in the next step, so that nobody starves.
+//    (prompts); prompts share what is left in policy order, in pieces. A sequence that the budget passed
+//    over the longest goes before all others in the next step, so that none starves.
 //  - When blocks run out, the last sequence by policy gives way to one that stands before it. The first
 //    by policy can always go on: nothing deadlocks, provided that every sequence alone fits the pool, which
 //    the caller sees to.
 //  - A waiting sequence joins as soon as the blocks for all of its present tokens are there, in policy order;
 //    the head of the queue is not overtaken.
 //  - Under the priority policy a level of priority counts for `arrivals_per_priority` places in the queue:
-//    who waits is overtaken by so many later requests per level at the most, and by no more.
+//    a waiting request is overtaken by so many later requests per level at the most.
 //  - The cost of a step does not depend on how many sequences wait.
 #pragma once
 
@@ -122,7 +122,7 @@ private:
     // The step being planned.
     StepPlan plan_;
     int budget_ = 0;
-    bool out_of_blocks_ = false; ///< somebody who was due found no blocks
+    bool out_of_blocks_ = false; ///< a sequence that was due found no blocks
     /// Copies of this step: for whom, where in its table. The source is pinned until the plan is done.
     struct Copy {
         Sequence* sequence;

@@ -25,9 +25,9 @@ struct Sequence {
 
     std::vector<TokenId> tokens;
     int32_t prompt_tokens = 0;
-    int32_t most_tokens = 0; ///< how long it can become
-    int32_t computed = 0;    ///< leading tokens whose keys and values lie in the table's blocks
-    int32_t most_computed =
+    int32_t max_length = 0; ///< how long it can become
+    int32_t computed = 0;   ///< leading tokens whose keys and values lie in the table's blocks
+    int32_t max_computed =
         0; ///< the largest `computed` has ever been: below it, computing is computing again
     BlockTable table;
 

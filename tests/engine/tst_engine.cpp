@@ -89,7 +89,7 @@ void TestEngine::refuses_at_the_door() {
     Engine engine(model_, checked());
     std::vector<TokenDelta> deltas;
     engine.add(1, request);
-    engine.add(2, greedy({5}, 3)); // nobody else notices
+    engine.add(2, greedy({5}, 3)); // not disturbed by it
     int refusals = 0;
     for (int i = 0; !engine.idle(); ++i) {
         QVERIFY(i < 10);
@@ -189,7 +189,7 @@ void TestEngine::retune_is_in_force_from_the_next_token() {
         if (step == 3)
             engine.retune(1, only(40));
         if (step == 5)
-            engine.retune(77, only(50)); // nobody
+            engine.retune(77, only(50)); // there is no such request
     });
     QCOMPARE(answers.at({1, 0}).tokens, (std::vector<TokenId>{30, 30, 30, 40, 40, 40, 40, 40, 40}));
     QCOMPARE(answers.at({2, 0}).tokens, std::vector<TokenId>(9, 30));
@@ -443,8 +443,8 @@ void TestEngine::absurd_budgets_change_nothing() {
 }
 
 void TestEngine::budgets() {
-    // Nobody said how large a step is to be: as large as suits the device, and never less than a token for
-    // each who runs.
+    // The size of a step is not given: as large as suits the device, and never less than a token for each
+    // sequence that runs.
     EngineConfig unsaid = checked();
     unsaid.max_step_tokens = 0;
     const int efficient_rows = model_->backend->device().efficient_rows;

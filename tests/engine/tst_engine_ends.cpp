@@ -189,7 +189,7 @@ void TestEngineEnds::settling_ends_and_reports() {
     Engine engine(model_, checked());
     std::vector<TokenDelta> deltas;
     QVERIFY(!engine.next_deadline());
-    QVERIFY(engine.settle(deltas) == nullptr);
+    QVERIFY(engine.end_due(deltas) == nullptr);
     const auto start = std::chrono::steady_clock::now();
     Request request = greedy(std::vector<TokenId>(20, 9), 30);
     request.ignore_eos = true;
@@ -203,18 +203,18 @@ void TestEngineEnds::settling_ends_and_reports() {
     QVERIFY(*engine.next_deadline() >= start + std::chrono::milliseconds(30));
     QVERIFY(*engine.next_deadline() < start + std::chrono::minutes(1));
 
-    const StepReport* report = engine.settle(deltas);
+    const StepReport* report = engine.end_due(deltas);
     QVERIFY(report != nullptr);
     QCOMPARE(report->number, uint64_t(1));
     QCOMPARE(report->waiting, 3);
     QCOMPARE(deltas.size(), size_t(1));
     QVERIFY(deltas[0].finish == FinishReason::rejected && deltas[0].request == 4 && deltas[0].step == 1);
-    QVERIFY(engine.settle(deltas) == nullptr);
+    QVERIFY(engine.end_due(deltas) == nullptr);
     QCOMPARE(engine.step(deltas).running, 3);
 
     QThread::msleep(40);
     deltas.clear();
-    report = engine.settle(deltas);
+    report = engine.end_due(deltas);
     QVERIFY(report != nullptr);
     QCOMPARE(report->number, uint64_t(3));
     QCOMPARE(report->running, 2);
@@ -224,7 +224,7 @@ void TestEngineEnds::settling_ends_and_reports() {
     QVERIFY(*engine.next_deadline() > start + std::chrono::minutes(50));
     engine.cancel_all();
     deltas.clear();
-    report = engine.settle(deltas);
+    report = engine.end_due(deltas);
     QVERIFY(report != nullptr && report->running == 0 && report->blocks_held == 0);
     QCOMPARE(deltas.size(), size_t(2));
     QVERIFY(engine.idle());

@@ -89,7 +89,7 @@ Answers run_disturbed(Engine& engine, const std::vector<Request>& requests, Fail
         {
             const FailingMemory::Within within(memory);
             if (step % 4 == 3)
-                engine.settle(deltas);
+                engine.end_due(deltas);
             engine.step(deltas);
         }
         collector.take(deltas);
@@ -217,7 +217,7 @@ void TestEngineFailures::a_failing_device_ends_what_ran_and_no_more() {
     watched.set_watch([&](std::string_view name) {
         if (name == fails && ++met % 23 == 11 && failures < 4) {
             failures += 1;
-            throw Error("the device has lost its mind");
+            throw Error("the device has failed");
         }
     });
     Engine engine(model, config);
@@ -231,7 +231,7 @@ void TestEngineFailures::a_failing_device_ends_what_ran_and_no_more() {
         for (const auto& [key, answer] : answers) {
             if (answer.finish == FinishReason::error) {
                 failed += 1;
-                QVERIFY(answer.error.find("the device has lost its mind") != std::string::npos);
+                QVERIFY(answer.error.find("the device has failed") != std::string::npos);
             } else {
                 QVERIFY2(answer == expected.at(key), answer.describe().c_str());
             }
@@ -322,7 +322,7 @@ void TestEngineFailures::every_call_to_the_device_fails_in_turn() {
         watched.set_watch([&](std::string_view operation) {
             if (++calls == n) {
                 failed.emplace(operation);
-                throw Error("The device has lost its mind.");
+                throw Error("The device has failed.");
             }
         });
         try {

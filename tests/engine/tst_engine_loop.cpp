@@ -1,4 +1,4 @@
-// The engine's thread and its queues: nothing is lost, nobody waits for anybody.
+// The engine's thread and its queues: nothing is lost, no side waits for the other.
 #include "engine/engine_loop.h"
 #include "kernels/error.h"
 #include "tests/support/engine_run.h"
@@ -60,7 +60,7 @@ private slots:
     void time_limits_pass_while_paused();
     void ends_while_paused_reach_the_pictures();
     void steps_that_make_no_sense_are_none();
-    void reports_that_nobody_reads_are_dropped_and_counted();
+    void unread_reports_are_dropped_and_counted();
     void the_end_of_the_loop_ends_everything();
     void an_idle_engine_sleeps();
     void a_wakeup_that_was_replaced_is_over();
@@ -148,7 +148,7 @@ void TestEngineLoop::many_threads_ask_at_once() {
         ids.insert(id);
     }
     QCOMPARE(ids.size(), asked.size()); // new_request_id() never repeats
-    reader.read();                      // what came before anybody was woken
+    reader.read();                      // what came before the first wakeup was set
     QVERIFY(reader.read_until(0));
     reader.collector().check_complete(*model_);
 }
@@ -211,7 +211,7 @@ void TestEngineLoop::time_limits_pass_while_paused() {
     Request unlimited = request;
     unlimited.time_limit = std::chrono::milliseconds::max();
     const RequestId first = reader.ask(limited), second = reader.ask(unlimited);
-    // Nobody says anything to the loop meanwhile.
+    // No command comes meanwhile.
     QVERIFY(reader.read_until(1));
     const test::Answered answer = reader.collector().answers().at({first, 0});
     QVERIFY(answer.finish == FinishReason::time_limit);
@@ -286,7 +286,7 @@ void TestEngineLoop::steps_that_make_no_sense_are_none() {
     reader.collector().check_complete(*model_);
 }
 
-void TestEngineLoop::reports_that_nobody_reads_are_dropped_and_counted() {
+void TestEngineLoop::unread_reports_are_dropped_and_counted() {
     EngineLoop loop(engine());
     test::LoopReader reader(loop);
     // 400 requests of 13 tokens, one at a time: more than 5,000 steps.
@@ -311,7 +311,7 @@ void TestEngineLoop::reports_that_nobody_reads_are_dropped_and_counted() {
 }
 
 void TestEngineLoop::the_end_of_the_loop_ends_everything() {
-    // Every request ends, also where nobody waits for it: the last deltas come while the loop goes down.
+    // Every request ends, also where it is not waited for: the last deltas come while the loop goes down.
     std::vector<TokenDelta> deltas;
     test::Collector collector;
     std::atomic<int> wakeups{0};

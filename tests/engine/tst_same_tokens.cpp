@@ -102,8 +102,8 @@ void TestSameTokens::every_way_data() {
 void TestSameTokens::every_way() {
     QFETCH(QString, name);
     const Way& way = test::way_named(name.toStdString());
-    // Whether what makes the way worth going happens is up to the requests (somebody has to give way, say):
-    // others are drawn until it does.
+    // Whether what makes the way worth going happens (a preemption, say) depends on the requests: others are
+    // drawn until it does.
     bool happened = false;
     for (uint64_t round = 0; !happened && round < 16; ++round) {
         const test::SameTokens fresh = round == 0 ? exam_ : exam(seed_ + 100 + round, 64);

@@ -4,7 +4,7 @@
 //     soak_engine --requests 10000 --backend cpu --threads 2     one long life in a small pool
 //
 // Requests of all kinds come, are cancelled, retuned, forked, preempted and swapped, while budgets change;
-// pools are small, so that somebody always has to give way. After every step blocks are conserved (law 2);
+// pools are small, so that there are always preemptions. After every step blocks are conserved (law 2);
 // every sample ends exactly once and its streamed text is the text of its tokens (law 3); and every answer is
 // compared with the one that its request gets in an empty engine (law 1), retuned at the same tokens. What
 // has been compared is forgotten, so a life has no length: in the long one, memory must not grow either.
@@ -65,7 +65,8 @@ EngineConfig random_config(test::Random& random) {
 }
 
 /// Hardly larger than one context, in small blocks, so that answers outgrow the block that was left for them
-/// and somebody has to give way. There is less swap space than pool: who finds none is computed again.
+/// and there are preemptions. There is less swap space than pool: without a slot, a sequence is computed
+/// again.
 EngineConfig small_pool(const Model& model, kernels::KvType type) {
     EngineConfig config;
     config.context = context;
@@ -95,14 +96,14 @@ public:
     Life(const std::shared_ptr<Model>& model, const EngineConfig& config, uint64_t seed, Totals& totals)
         : Life(model, config, test::Random(seed), totals) {}
 
-    /// Does one thing at random. New requests come only while fewer than `most_open` have not ended.
-    void operate(size_t most_open) {
+    /// Does one thing at random. New requests come only while fewer than `max_open` have not ended.
+    void operate(size_t max_open) {
         totals_.operations += 1;
         const int choice = random_.below(100);
         if (choice < 2)
-            for (int n = random_.between(5, 30); n > 0 && open_.size() < most_open; --n)
+            for (int n = random_.between(5, 30); n > 0 && open_.size() < max_open; --n)
                 add();
-        else if (choice < 14 && open_.size() < most_open)
+        else if (choice < 14 && open_.size() < max_open)
             add();
         else if (choice < 18)
             cancel();
@@ -111,7 +112,7 @@ public:
         else if (choice < 24)
             set_budgets();
         else if (choice < 26)
-            settle();
+            end_due();
         else if (choice < 27)
             score();
         else
@@ -144,7 +145,7 @@ private:
           engine_(model, config),
           solo_(model, solo_config(config)) {}
 
-    /// An engine with nobody else in it, whose answers are the right ones.
+    /// An engine with no other request in it, whose answers are the right ones.
     static EngineConfig solo_config(const EngineConfig& config) {
         EngineConfig solo;
         solo.context = config.context;
@@ -248,8 +249,8 @@ private:
         totals_.scores += 1;
     }
 
-    void settle() {
-        engine_.settle(deltas_);
+    void end_due() {
+        engine_.end_due(deltas_);
         engine_.check_integrity();
         take();
     }

@@ -34,7 +34,7 @@ public:
         expect(id, request);
         return id;
     }
-    /// The same for a request that somebody else has submitted.
+    /// The same for a request that was submitted elsewhere.
     void expect(RequestId id, const Request& request) {
         collector_.expect(id, request);
         open_ += request.samples;

@@ -9,9 +9,9 @@ namespace orrery::test {
 namespace {
 
 /// Everything of a request but its prompt.
-Request mixed_settings(Random& random, int vocab, int most_new_tokens, const std::vector<std::string>& stop) {
+Request mixed_settings(Random& random, int vocab, int max_new_tokens, const std::vector<std::string>& stop) {
     Request request;
-    request.max_tokens = random.between(1, most_new_tokens);
+    request.max_tokens = random.between(1, max_new_tokens);
     request.ignore_eos = random.chance(0.7);
     request.min_tokens = random.chance(0.2) ? random.between(1, 10) : 0;
     if (random.chance(0.3))
@@ -62,10 +62,10 @@ public:
     }
 
     /// A document from its beginning on, and a passage as if it were a question.
-    std::vector<TokenId> document(Random& random, int most_tokens) const {
+    std::vector<TokenId> document(Random& random, int max_tokens) const {
         const std::vector<TokenId>& text = tokens_[size_t(random.below(int(tokens_.size())))];
-        std::vector<TokenId> prompt(
-            text.begin(), text.begin() + random.between(1, std::min(most_tokens, int(text.size()))));
+        std::vector<TokenId> prompt(text.begin(),
+                                    text.begin() + random.between(1, std::min(max_tokens, int(text.size()))));
         for (const TokenId token : passage(random, random.between(1, 20)))
             prompt.push_back(token);
         return prompt;

@@ -18,7 +18,7 @@ struct SameTokens {
     std::vector<Request> requests;   ///< with seeds
     std::vector<Request> neighbours; ///< come with them where a way wants company, and are cancelled
     EngineConfig roomy;              ///< all of them fit, and all that they wrote stays in the cache
-    EngineConfig tiny; ///< the pool holds the longest sequence and little more: somebody has to give way
+    EngineConfig tiny; ///< the pool holds the longest sequence and little more: there are preemptions
 };
 
 /// What can happen on the way, and is counted: a way on which it did not happen has proved nothing.
@@ -31,7 +31,7 @@ enum class Happening {
     cache_hit,    ///< a prompt token was found in the cache by another request or an earlier one
     every_block,  ///< all whole blocks of all prompts were found in the cache
     cancellation, ///< a neighbour was cancelled before its end
-    intervention, ///< somebody changed budgets or parameters between two steps
+    intervention, ///< budgets or parameters were changed between two steps
 };
 inline constexpr size_t happenings = 9;
 const char* happening_name(Happening happening);
@@ -68,7 +68,7 @@ struct Course {
     long long count(Happening happening) const { return happened[size_t(happening)]; }
 };
 
-/// Each request in an engine of its own, without a prefix cache: nothing to share, nobody to disturb it.
+/// Each request in an engine of its own, without a prefix cache: nothing to share, nothing to disturb it.
 Answers run_alone(const SameTokens& exam);
 
 /// All requests on one way, each of their answers held against the one it has in `alone`.

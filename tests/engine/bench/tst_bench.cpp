@@ -1,5 +1,5 @@
 // Every workload through a real engine, on a tiny model: its counts must be those that were asked for, and
-// its figures must agree with each other. How fast it was is nobody's business here.
+// its figures must agree with each other. Speed is not tested here.
 #include "engine/bench/bench.h"
 #include "kernels/error.h"
 #include "tests/support/tiny_model.h"
@@ -154,7 +154,7 @@ void TestBench::prefix_is_found_the_second_time() {
         QCOMPARE(r.max_running, many ? 6 : 1);
         QCOMPARE(r.prompt_tokens, many ? 6 * (64 + 20) : 2 * (64 + 5));
         QCOMPARE(r.generated_tokens, many ? 6 * 30 : 2 * 5);
-        // Cold, nobody finds anything; warm, everybody finds exactly the prefix.
+        // Cold, nothing is found; warm, each finds exactly the prefix.
         QCOMPARE(r.cached_tokens, i == 0 ? 0 : r.requests * 64);
         QCOMPARE(r.cache_hit_rate, double(r.cached_tokens) / double(r.prompt_tokens));
     }

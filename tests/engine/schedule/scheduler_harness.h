@@ -27,9 +27,9 @@ struct SchedulerSetup {
 };
 
 /// A scheduler with everything around it that a model would be needed for.
-class SchedulerBench {
+class SchedulerHarness {
 public:
-    explicit SchedulerBench(const SchedulerSetup& setup)
+    explicit SchedulerHarness(const SchedulerSetup& setup)
         : store(setup.blocks, setup.block_size, setup.prefix_cache),
           swap(size_t(setup.swap_blocks), 1),
           scheduler(store, swap, setup.policy, setup.preemption, setup.limits),
@@ -92,9 +92,9 @@ public:
         return step([](Sequence&, std::vector<Sequence*>&) {});
     }
 
-    void run(int most_steps = 100'000) {
+    void run(int max_steps = 100'000) {
         while (!scheduler.idle()) {
-            if (most_steps-- == 0)
+            if (max_steps-- == 0)
                 throw Error("the sequences do not come to an end");
             step();
         }
@@ -116,7 +116,7 @@ public:
         check_unused_slots();
     }
 
-    /// Slot by slot, whoever names the block.
+    /// Slot by slot, in whichever table the block stands.
     void check_unused_slots() const {
         std::set<int32_t> held;
         std::set<std::pair<int32_t, int>> written;
