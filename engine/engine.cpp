@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include "engine/admission.h"
+#include "engine/model/gguf.h"
 #include "engine/reserve_more.h"
 #include "engine/run/cache_plan.h"
 #include "engine/run/model_runner.h"
@@ -312,6 +313,7 @@ bool Engine::Impl::run(const StepPlan& plan, StopWatch& watch, std::span<const f
         runner.prepare(plan, swap);
         watch.lap(report.prepare_ns);
         logits = runner.run();
+        model->file->check_intact();
         watch.lap(report.forward_ns);
         return true;
     } catch (const std::exception& failure) {
@@ -510,7 +512,10 @@ std::vector<float> Engine::Impl::score(const std::vector<TokenId>& ids) {
     if (ids.size() > size_t(rules.capacity))
         throw Error("The sequence has " + std::to_string(ids.size()) + " tokens: the context holds " +
                     std::to_string(rules.capacity) + '.');
-    return orrery::score(ids, model->config.vocab, config.max_step_tokens, runner, store, swap);
+    std::vector<float> logits =
+        orrery::score(ids, model->config.vocab, config.max_step_tokens, runner, store, swap);
+    model->file->check_intact();
+    return logits;
 }
 
 void Engine::Impl::check_integrity() const {

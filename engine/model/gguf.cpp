@@ -6,6 +6,7 @@
 #include "engine/platform/paths.h"
 #include "kernels/error.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace orrery {
@@ -140,6 +141,11 @@ struct GgufFile::Impl {
         }
     }
 
+    void check_intact() const {
+        if (std::ranges::any_of(files, [](const MappedFile& file) { return file.changed(); }))
+            throw Error(name + " was changed or cut while it was open: load it again.");
+    }
+
     /// Once everything has been added.
     void make_index() {
         for (const auto& [key, value] : metadata)
@@ -170,15 +176,23 @@ std::shared_ptr<const GgufFile> GgufFile::open(const std::filesystem::path& path
     auto impl = std::make_unique<Impl>();
     impl->path = path;
     impl->name = to_utf8(path);
-
-    impl->files.emplace_back(path);
-    GgufPart opened(impl->files.back().bytes(), to_utf8(path));
-    const int64_t count = parts_of(opened);
-    if (count == 1) {
-        impl->add(std::move(opened), impl->files.back().size());
-        impl->make_index();
-        return std::shared_ptr<const GgufFile>(new GgufFile(std::move(impl)));
+    try {
+        read_files(*impl, path);
+    } catch (const Error&) {
+        impl->check_intact(); // then nothing else is to be said about it
+        throw;
     }
+    impl->make_index();
+    return std::shared_ptr<const GgufFile>(new GgufFile(std::move(impl)));
+}
+
+/// Reads a file and, where it is one of several, all of them.
+void GgufFile::read_files(Impl& impl, const std::filesystem::path& path) {
+    impl.files.emplace_back(path);
+    GgufPart opened(impl.files.back().bytes(), to_utf8(path));
+    const int64_t count = parts_of(opened);
+    if (count == 1)
+        return impl.add(std::move(opened), impl.files.back().size());
 
     // One of several: all of them lie in the same folder under numbered names. The first holds the metadata.
     const int64_t number = split_field(opened, split_number, 0, count - 1);
@@ -189,26 +203,24 @@ std::shared_ptr<const GgufFile> GgufFile::open(const std::filesystem::path& path
                     std::to_string(count) + " of a model, so its name has to end with '" + suffix +
                     "' for the others to be found.");
     const std::string stem = file_name.substr(0, file_name.size() - suffix.size());
-    impl->files.clear();
+    impl.files.clear();
     uint64_t promised = 0;
     for (int64_t i = 0; i < count; ++i) {
         const std::filesystem::path sibling = path.parent_path() / from_utf8(stem + part_suffix(i, count));
         if (i == 0)
-            impl->path = sibling;
-        impl->files.emplace_back(sibling);
-        GgufPart part(impl->files.back().bytes(), to_utf8(sibling));
+            impl.path = sibling;
+        impl.files.emplace_back(sibling);
+        GgufPart part(impl.files.back().bytes(), to_utf8(sibling));
         split_field(part, split_count, count, count);
         split_field(part, split_number, i, i);
         if (i == 0 && find_in(part, split_tensors))
             promised = static_cast<uint64_t>(split_field(part, split_tensors, 0, INT32_MAX));
-        impl->add(std::move(part), impl->files.back().size());
+        impl.add(std::move(part), impl.files.back().size());
     }
-    if (promised != 0 && promised != impl->tensors.size())
-        throw Error(impl->name + ": the " + std::to_string(count) + " files of the model hold " +
-                    grouped(impl->tensors.size()) + " tensors together; their field '" +
+    if (promised != 0 && promised != impl.tensors.size())
+        throw Error(impl.name + ": the " + std::to_string(count) + " files of the model hold " +
+                    grouped(impl.tensors.size()) + " tensors together; their field '" +
                     std::string(split_tensors) + "' promises " + grouped(promised) + ".");
-    impl->make_index();
-    return std::shared_ptr<const GgufFile>(new GgufFile(std::move(impl)));
 }
 
 const std::filesystem::path& GgufFile::path() const {
@@ -239,6 +251,10 @@ const GgufValue* GgufFile::find(std::string_view key) const {
 const GgufTensor* GgufFile::find_tensor(std::string_view name) const {
     const auto it = impl_->tensor_names.find(name);
     return it == impl_->tensor_names.end() ? nullptr : it->second;
+}
+
+void GgufFile::check_intact() const {
+    impl_->check_intact();
 }
 
 void GgufFile::prefetch(const GgufTensor& tensor) const {

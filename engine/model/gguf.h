@@ -62,6 +62,10 @@ public:
     const GgufValue* find(std::string_view key) const;
     const GgufTensor* find_tensor(std::string_view name) const;
 
+    /// Throws Error where a file has been cut or written to since it was opened: what has been read of its
+    /// tensors, or computed with them, may be wrong.
+    void check_intact() const;
+
     /// Asks the system to begin reading a tensor's bytes. Only a hint.
     void prefetch(const GgufTensor& tensor) const;
 
@@ -82,6 +86,7 @@ public:
 
 private:
     struct Impl;
+    static void read_files(Impl& impl, const std::filesystem::path& path);
     explicit GgufFile(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };

@@ -103,8 +103,14 @@ std::shared_ptr<Model> load_model(const fs::path& path, const LoadOptions& optio
     model->chat_template = read_chat_template(*model->file);
     check_cancelled();
     model->backend = kernels::make_backend(options.backend, options.threads);
-    model->decoder = std::make_unique<Decoder>(model->file, model->config, *model->backend, options.progress,
-                                               options.cancel);
+    const auto progress = [&](size_t done, size_t total) {
+        model->file->check_intact();
+        if (options.progress)
+            options.progress(done, total);
+    };
+    model->decoder =
+        std::make_unique<Decoder>(model->file, model->config, *model->backend, progress, options.cancel);
+    model->file->check_intact();
     return model;
 }
 

@@ -1,5 +1,6 @@
 #include "engine/platform/mapped_file.h"
 
+#include "engine/platform/guarded_range.h"
 #include "engine/platform/paths.h"
 #include "kernels/error.h"
 
@@ -43,6 +44,9 @@ namespace {
 
 #ifdef _WIN32
 
+/// The view keeps file and mapping open by itself.
+struct MappedFile::Mapping {};
+
 namespace {
 
 struct Handle {
@@ -81,7 +85,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     const void* view = MapViewOfFile(mapping.value, FILE_MAP_READ, 0, 0, 0);
     if (!view)
         fail(path, "mapped into memory", last_error());
-    data_ = static_cast<const std::byte*>(view); // the view keeps file and mapping open
+    data_ = static_cast<const std::byte*>(view);
     size_ = static_cast<size_t>(size.QuadPart);
 }
 
@@ -90,6 +94,10 @@ void MappedFile::unmap() noexcept {
         UnmapViewOfFile(data_);
     data_ = nullptr;
     size_ = 0;
+}
+
+bool MappedFile::changed() const noexcept {
+    return false;
 }
 
 void MappedFile::advise(Advice advice, size_t offset, size_t length) const {
@@ -107,21 +115,39 @@ namespace {
 
 struct Descriptor {
     int value = -1;
+
+    explicit Descriptor(int its_value) : value(its_value) {}
     ~Descriptor() {
         if (value >= 0)
             ::close(value);
     }
+    Descriptor(Descriptor&& other) noexcept : value(std::exchange(other.value, -1)) {}
 };
 
 std::error_code last_error() {
     return {errno, std::generic_category()};
 }
 
+timespec modification_time(const struct stat& status) {
+#ifdef __APPLE__
+    return status.st_mtimespec;
+#else
+    return status.st_mtim;
+#endif
+}
+
 } // namespace
+
+struct MappedFile::Mapping {
+    Descriptor file; ///< to ask for the file's state, whatever its name is by then
+    off_t size;
+    timespec modified;
+    GuardedRange range;
+};
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
     // O_NONBLOCK: opening a named pipe must fail below instead of waiting for a writer.
-    const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (file.value < 0)
         fail(path, "opened", last_error());
     struct stat status;
@@ -137,13 +163,32 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
         fail(path, "mapped into memory", last_error());
     data_ = static_cast<const std::byte*>(view);
     size_ = size;
+    try {
+        mapping_.reset(new Mapping{std::move(file), status.st_size, modification_time(status),
+                                   GuardedRange(view, size)});
+    } catch (...) {
+        unmap();
+        throw;
+    }
 }
 
 void MappedFile::unmap() noexcept {
+    mapping_.reset();
     if (data_)
         ::munmap(const_cast<std::byte*>(data_), size_);
     data_ = nullptr;
     size_ = 0;
+}
+
+bool MappedFile::changed() const noexcept {
+    if (!mapping_)
+        return false;
+    struct stat status;
+    if (mapping_->range.damaged() || ::fstat(mapping_->file.value, &status) != 0)
+        return true;
+    const timespec modified = modification_time(status);
+    return status.st_size != mapping_->size || modified.tv_sec != mapping_->modified.tv_sec ||
+           modified.tv_nsec != mapping_->modified.tv_nsec;
 }
 
 void MappedFile::advise(Advice advice, size_t offset, size_t length) const {
@@ -167,13 +212,16 @@ MappedFile::~MappedFile() {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      mapping_(std::move(other.mapping_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
     if (this != &other) {
         unmap();
         data_ = std::exchange(other.data_, nullptr);
         size_ = std::exchange(other.size_, 0);
+        mapping_ = std::move(other.mapping_);
     }
     return *this;
 }

@@ -6,10 +6,18 @@
 
 #include <QtTest>
 
+#include <atomic>
+#include <chrono>
 #include <random>
+#include <thread>
 
 #ifndef _WIN32
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #endif
 
 using namespace orrery;
@@ -26,6 +34,16 @@ std::vector<std::byte> random_bytes(size_t count, uint32_t seed) {
     return bytes;
 }
 
+#ifndef _WIN32
+sigjmp_buf back;
+volatile sig_atomic_t passed_on = 0;
+
+void handler_of_before(int) {
+    passed_on = passed_on + 1;
+    siglongjmp(back, 1);
+}
+#endif
+
 std::string error_of(const std::filesystem::path& path) {
     try {
         const MappedFile file(path);
@@ -41,6 +59,12 @@ class tst_mapped_file : public QObject {
     Q_OBJECT
 
 private slots:
+    void initTestCase() {
+#ifndef _WIN32
+        ::signal(SIGBUS, handler_of_before); // before anything is mapped
+#endif
+    }
+
     void holds_the_bytes_of_the_file() {
         const TemporaryFolder folder;
         const size_t page = 4096;
@@ -84,6 +108,85 @@ private slots:
         const MappedFile c(std::move(b));
         QVERIFY(std::ranges::equal(c.bytes(), first));
     }
+
+#ifndef _WIN32
+    /// Pages that are gone read as zeros, and the mapping says so; others are not concerned.
+    void a_cut_file_reads_as_zeros() {
+        const TemporaryFolder folder;
+        const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+        const auto bytes = random_bytes(64 * page + 100, 6);
+        for (const size_t left : {size_t{0}, size_t{1}, page, page + 1, 63 * page, 64 * page + 1}) {
+            test::write_file(folder / "a", bytes);
+            test::write_file(folder / "b", bytes);
+            MappedFile file(folder / "a");
+            const MappedFile other(folder / "b");
+            QVERIFY(!file.changed());
+            std::filesystem::resize_file(folder / "a", left);
+            // From several threads at once, back to front, so that pages vanish in pieces.
+            std::vector<std::thread> threads;
+            std::atomic<bool> right{true};
+            for (int t = 0; t < 4; ++t)
+                threads.emplace_back([&, t] {
+                    for (size_t i = bytes.size(); i-- > 0;)
+                        if ((i + size_t(t)) % 97 == 0 &&
+                            file.bytes()[i] != (i < left ? bytes[i] : std::byte{0}))
+                            right = false;
+                });
+            for (std::thread& thread : threads)
+                thread.join();
+            QVERIFY(right);
+            QVERIFY(file.changed());
+            QVERIFY(!other.changed() && std::ranges::equal(other.bytes(), bytes));
+            // A mapping that has moved knows it too, and one that comes later begins anew.
+            const MappedFile moved(std::move(file));
+            QVERIFY(moved.changed() && !file.changed());
+            const MappedFile again(folder / "a");
+            QCOMPARE(again.size(), left);
+            QVERIFY(!again.changed());
+        }
+    }
+
+    void a_file_of_the_same_size_may_have_changed() {
+        const TemporaryFolder folder;
+        test::write_file(folder / "a", random_bytes(10000, 7));
+        const MappedFile file(folder / "a");
+        QVERIFY(!file.changed());
+        test::write_file(folder / "new", random_bytes(10000, 8));
+        std::filesystem::rename(folder / "new", folder / "a");
+        QVERIFY(!file.changed()); // another file of that name
+        const MappedFile second(folder / "a");
+        std::filesystem::last_write_time(folder / "a", std::filesystem::file_time_type::clock::now() +
+                                                           std::chrono::seconds(1));
+        QVERIFY(second.changed());
+    }
+
+    /// What no mapping of ours has raised goes where it went before.
+    void other_signals_are_passed_on() {
+        const TemporaryFolder folder;
+        const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+        test::write_file(folder / "a", random_bytes(4 * page, 9));
+        test::write_file(folder / "b", random_bytes(4 * page, 9));
+        const MappedFile file(folder / "a");
+        const int descriptor = ::open((folder / "b").c_str(), O_RDONLY);
+        void* foreign = ::mmap(nullptr, 4 * page, PROT_READ, MAP_SHARED, descriptor, 0);
+        QVERIFY(foreign != MAP_FAILED);
+        ::close(descriptor);
+        std::filesystem::resize_file(folder / "b", 0);
+        passed_on = 0;
+        if (sigsetjmp(back, 1) == 0) {
+            static_cast<void>(*static_cast<volatile char*>(foreign));
+            QFAIL("the page was there");
+        }
+        QCOMPARE(int(passed_on), 1);
+        if (sigsetjmp(back, 1) == 0) {
+            ::raise(SIGBUS);
+            QFAIL("the signal did not come");
+        }
+        QCOMPARE(int(passed_on), 2);
+        ::munmap(foreign, 4 * page);
+        QVERIFY(!file.changed());
+    }
+#endif
 
     void advice_never_changes_content() {
         const TemporaryFolder folder;
