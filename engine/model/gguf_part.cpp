@@ -1,5 +1,6 @@
 #include "engine/model/gguf_part.h"
 
+#include "engine/model/file_kind.h"
 #include "engine/model/wording.h"
 #include "engine/text/utf8.h"
 #include "kernels/error.h"
@@ -97,7 +98,7 @@ public:
         if (count > left() / each)
             fail("the header promises " + grouped(count) + " " + what + ", but the file has only " +
                  grouped(left()) +
-                 " bytes left for them. It was probably not downloaded completely, or it is "
+                 " bytes left for them: it was probably not downloaded completely, or it is "
                  "damaged.");
     }
 
@@ -106,7 +107,7 @@ private:
         if (count > left())
             fail("the file ends at byte " + grouped(bytes_.size()) + ", but " + what + " takes " +
                  grouped(count) + " bytes from byte " + grouped(position_) +
-                 ". It was probably not downloaded completely, or it is damaged.");
+                 ": it was probably not downloaded completely, or it is damaged.");
         const std::byte* at = bytes_.data() + position_;
         position_ += count;
         return at;
@@ -295,15 +296,16 @@ void place(Cursor& in, std::vector<GgufTensor>& tensors, const std::vector<Exten
     }
     if (!tensors.empty() && (start > bytes.size() || end > bytes.size() - start))
         in.fail("the file ends at byte " + grouped(bytes.size()) + "; its header promises " +
-                grouped(start + end) + ". It was probably not downloaded completely.");
+                grouped(start + end) + ": it was probably not downloaded completely.");
     for (size_t i = 0; i < tensors.size(); ++i)
         tensors[i].bytes = bytes.subspan(start + extents[i].offset, extents[i].bytes);
 }
 
-uint32_t read_version(Cursor& in) {
-    const auto magic = in.number<std::array<char, 4>>("the mark of a GGUF file");
-    if (std::string_view(magic.data(), 4) != "GGUF")
-        in.fail("this is no GGUF file: it does not begin with the letters GGUF.");
+uint32_t read_version(Cursor& in, std::span<const std::byte> bytes) {
+    constexpr std::string_view magic = "GGUF";
+    if (bytes.size() < magic.size() || std::memcmp(bytes.data(), magic.data(), magic.size()) != 0)
+        in.fail(foreign_file_sentence(bytes));
+    in.number<std::array<char, magic.size()>>("the mark of a GGUF file");
     const auto version = in.number<uint32_t>("the version");
     if (version != 0 && (version & 0xffff) == 0)
         in.fail(
@@ -328,7 +330,7 @@ std::optional<int64_t> as_int(const GgufValue& value) {
 
 GgufPart::GgufPart(std::span<const std::byte> bytes, std::string part_name) : name(std::move(part_name)) {
     Cursor in(bytes, name);
-    version = read_version(in);
+    version = read_version(in, bytes);
     const auto tensor_count = in.number<uint64_t>("the number of tensors");
     const auto field_count = in.number<uint64_t>("the number of fields");
 

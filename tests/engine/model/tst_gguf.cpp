@@ -214,14 +214,14 @@ private slots:
             const Bytes cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));
             const std::string error = parse_error(cut);
             QVERIFY2(error.starts_with("model.gguf: "), (std::to_string(size) + ": " + error).c_str());
-            QVERIFY2(contains(error, "It was probably not downloaded completely"),
+            QVERIFY2(contains(error, "it was probably not downloaded completely"),
                      (std::to_string(size) + ": " + error).c_str());
         }
         // Once the header is whole, the sentence says how much is missing.
         const Bytes cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(header + 8192));
         const QLocale english(QLocale::English, QLocale::UnitedStates);
         QCOMPARE(QString::fromStdString(parse_error(cut)),
-                 QString("model.gguf: the file ends at byte %1; its header promises %2. It was probably not "
+                 QString("model.gguf: the file ends at byte %1; its header promises %2: it was probably not "
                          "downloaded completely.")
                      .arg(english.toString(qulonglong(cut.size())), english.toString(qulonglong(end))));
     }
@@ -264,8 +264,8 @@ private slots:
             return bytes;
         };
 
-        add("empty", {}, "the file ends at byte 0");
-        add("other magic", patched(0, uint32_t{0x04034b50}), "no GGUF file");
+        add("empty", {}, "the file is empty: it was probably not downloaded completely.");
+        add("other magic", patched(0, uint32_t{0x12345678}), "no GGUF file");
         add("version 1", patched(4, uint32_t{1}), "version 1; versions 2 and 3");
         add("version 4", patched(4, uint32_t{4}), "version 4; versions 2 and 3");
         add("version 0", patched(4, uint32_t{0}), "version 0; versions 2 and 3");
