@@ -1,5 +1,6 @@
 // The program with the window: orrery [MODEL] [--backend …] [--threads N].
 #include "kernels/error.h"
+#include "kernels/make_backend.h"
 #include "ui/language.h"
 #include "ui/models/recent_models.h"
 #include "ui/workbench.h"

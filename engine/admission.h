@@ -1,7 +1,8 @@
 // Admission control: a request that makes no sense or can never fit is rejected at once, with the numbers.
 #pragma once
 
-#include "engine/engine.h"
+#include "engine/config.h"
+#include "engine/request.h"
 
 #include <string>
 

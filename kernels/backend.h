@@ -10,11 +10,11 @@
 // A back end is used by one thread at a time.
 #pragma once
 
+#include "kernels/quant/kv_type.h"
 #include "kernels/quant/tensor_type.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 
@@ -47,9 +47,6 @@ struct WeightPart {
     int64_t columns = 0;
     const std::byte* bytes = nullptr;
 };
-
-/// How keys and values are kept.
-enum class KvType : uint8_t { f32, f16, int8, int4 };
 
 struct KvCacheSpec {
     int layers = 0;
@@ -219,17 +216,5 @@ public:
     virtual void set_profiling(bool on) = 0;
     virtual KernelProfile take_profile() = 0;
 };
-
-enum class BackendKind : uint8_t { reference, cpu, cuda, automatic };
-
-/// The word of the command line for a back end ("reference", "cpu", "cuda", "auto").
-const char* backend_name(BackendKind kind);
-/// The back end that a word names; throws Error for any other word.
-BackendKind backend_kind(const std::string& name);
-
-/// Makes a back end. `threads` = 0 takes one per physical core that this process may use. `automatic`
-/// takes the fastest one that works here and says in DeviceInfo::why what it chose and why. Throws Error
-/// where the wanted one does not work on this machine, with the reason.
-std::unique_ptr<Backend> make_backend(BackendKind kind, int threads);
 
 } // namespace orrery::kernels

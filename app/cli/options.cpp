@@ -3,6 +3,7 @@
 #include "engine/platform/paths.h"
 #include "engine/sampling_parameters.h"
 #include "kernels/error.h"
+#include "kernels/make_backend.h"
 
 #include <cstdio>
 #include <cstdlib>

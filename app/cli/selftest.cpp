@@ -2,6 +2,7 @@
 #include "kernels/selftest.h"
 
 #include "app/cli/verbs.h"
+#include "kernels/make_backend.h"
 
 #include <cstdio>
 #include <iostream>

@@ -1,6 +1,7 @@
 // tokenize and detokenize: JSON lines of text to token ids and back.
 #include "app/cli/verbs.h"
 #include "engine/model/gguf.h"
+#include "engine/model/read_vocabulary.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace orrery::cli {
 namespace {
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const Options& options) {
-    return Tokenizer::from_gguf(*GgufFile::open(model_path(options)));
+    return read_tokenizer(*GgufFile::open(model_path(options)));
 }
 
 /// Answers every line of the input; a line that is refused gets {"error": …} and exit status 1.

@@ -1,6 +1,7 @@
 #include "engine/model/model.h"
 
 #include "engine/model/gguf.h"
+#include "engine/model/read_vocabulary.h"
 #include "engine/model/wording.h"
 #include "engine/platform/paths.h"
 #include "kernels/error.h"
@@ -99,7 +100,7 @@ std::shared_ptr<Model> load_model(const fs::path& path, const LoadOptions& optio
     if (model->file->tensors().empty())
         throw Error(to_utf8(model->path) + " holds only a vocabulary; it cannot be run.");
     check_cancelled();
-    model->tokenizer = Tokenizer::from_gguf(*model->file);
+    model->tokenizer = read_tokenizer(*model->file);
     model->chat_template = read_chat_template(*model->file);
     check_cancelled();
     model->backend = kernels::make_backend(options.backend, options.threads);

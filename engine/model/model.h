@@ -5,7 +5,7 @@
 #include "engine/model/decoder.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
-#include "kernels/backend.h"
+#include "kernels/make_backend.h"
 
 #include <atomic>
 #include <filesystem>

@@ -1,7 +1,8 @@
 // How large the key/value cache is to be, and how large a step.
 #pragma once
 
-#include "engine/engine.h"
+#include "engine/config.h"
+#include "engine/model/model.h"
 
 namespace orrery {
 

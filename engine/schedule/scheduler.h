@@ -22,7 +22,7 @@
 
 #include "engine/cache/block_store.h"
 #include "engine/cache/host_swap.h"
-#include "engine/engine.h"
+#include "engine/config.h"
 #include "engine/schedule/step_plan.h"
 
 #include <set>

@@ -14,8 +14,6 @@
 
 namespace orrery {
 
-class GgufFile;
-
 /// A piece of text, and whether the names of special tokens in it stand for these tokens. What a person
 /// or a document wrote is never trusted: "<|im_end|>" in it is just ten letters.
 struct TextPiece {
@@ -27,10 +25,6 @@ enum class TokenKind : uint8_t { normal, unknown, control, user_defined, unused,
 
 class Tokenizer {
 public:
-    /// Reads the vocabulary of a model file. Throws Error where it is missing, inconsistent or of a kind
-    /// that is not known.
-    static std::shared_ptr<const Tokenizer> from_gguf(const GgufFile& file);
-
     virtual ~Tokenizer() = default;
 
     /// Tokens of a text. With `parse_special`, the names of special tokens become these tokens; with

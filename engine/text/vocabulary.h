@@ -32,9 +32,6 @@ struct Vocabulary {
         false; ///< byte-level BPE: a word that is a token is that token, whatever the merges say
 };
 
-/// Reads the fields `tokenizer.ggml.*`. Throws Error with the file, the field and the value.
-Vocabulary read_vocabulary(const GgufFile& file);
-
 /// Throws Error where the vocabulary is inconsistent: no token at all, lists of different lengths, ids that
 /// name no token, scores that are no numbers.
 std::shared_ptr<const Tokenizer> make_tokenizer(Vocabulary vocabulary);

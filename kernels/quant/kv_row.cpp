@@ -1,6 +1,7 @@
 #include "kernels/quant/kv_row.h"
 
 #include "kernels/quant/half.h"
+#include "kernels/quant/tensor_type.h"
 
 #include <algorithm>
 #include <cmath>

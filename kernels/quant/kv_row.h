@@ -26,7 +26,7 @@
 // products stay what they were. Values are never rotated.
 #pragma once
 
-#include "kernels/backend.h"
+#include "kernels/quant/kv_type.h"
 
 #include <cstddef>
 #include <cstdint>

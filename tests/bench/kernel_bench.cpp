@@ -1,9 +1,9 @@
 // What the CPU kernels reach: single operations and the chain of a whole model, beside the bandwidth that
 // the machine has at that moment. The environment variable ORRERY_BENCH_THREADS sets the threads (default:
 // all cores).
-#include "kernels/backend.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/make_backend.h"
 #include "tests/kernels/cpu/random_weights.h"
 
 #include <benchmark/benchmark.h>

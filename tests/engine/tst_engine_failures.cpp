@@ -2,6 +2,7 @@
 // is lost or comes twice, all blocks go back, and the engine answers the next request as if nothing had been.
 #include "engine/engine_loop.h"
 #include "kernels/error.h"
+#include "kernels/make_backend.h"
 #include "tests/engine/dictation.h"
 #include "tests/support/engine_run.h"
 #include "tests/support/failing_memory.h"

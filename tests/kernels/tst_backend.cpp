@@ -1,6 +1,6 @@
 // The words for back ends, and what make_backend() answers where one is not there.
-#include "kernels/backend.h"
 #include "kernels/error.h"
+#include "kernels/make_backend.h"
 
 #include <QtTest>
 

@@ -1,5 +1,6 @@
 // The selftest itself: every back end of this build passes it, and a back end with any one fault does not.
 #include "kernels/error.h"
+#include "kernels/make_backend.h"
 #include "kernels/reference/reference_backend.h"
 #include "kernels/selftest.h"
 #include "tests/kernels/device_floats.h"

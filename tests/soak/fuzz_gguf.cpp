@@ -10,6 +10,7 @@
 #include "engine/model/decoder.h"
 #include "engine/model/describe.h"
 #include "engine/model/gguf.h"
+#include "engine/model/read_vocabulary.h"
 #include "engine/model/wording.h"
 #include "engine/text/tokenizer.h"
 #include "kernels/error.h"
@@ -501,7 +502,7 @@ std::string try_file(const Bytes& bytes, bool run) {
             bounded("the configuration", base_bytes + bytes.size(), [&] { return read_config(*file); });
         stage = "tokenizer";
         const auto tokenizer = bounded("the tokenizer", base_bytes + tokenizer_factor * bytes.size(),
-                                       [&] { return Tokenizer::from_gguf(*file); });
+                                       [&] { return read_tokenizer(*file); });
         const auto ids = tokenizer->encode("Hello, the world <|im_end|> \xe6\xa8\xa1\xff", true, true);
         tokenizer->decode(ids, true);
         stage = "weights";

@@ -12,6 +12,7 @@
 #include "engine/platform/system.h"
 #include "engine/run/cache_plan.h"
 #include "kernels/error.h"
+#include "kernels/make_backend.h"
 #include "tests/support/engine_run.h"
 #include "tests/support/mixed_requests.h"
 #include "tests/support/random.h"

@@ -1,7 +1,9 @@
 #include "tests/support/engine_run.h"
 
 #include "engine/model/gguf.h"
+#include "engine/model/read_vocabulary.h"
 #include "kernels/error.h"
+#include "kernels/make_backend.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -198,7 +200,7 @@ std::shared_ptr<Model> load_tiny(std::unique_ptr<kernels::Backend> backend, cons
     model->path = tiny_model(options);
     model->file = GgufFile::open(model->path);
     model->config = read_config(*model->file);
-    model->tokenizer = Tokenizer::from_gguf(*model->file);
+    model->tokenizer = read_tokenizer(*model->file);
     model->backend = std::move(backend);
     model->decoder = std::make_unique<Decoder>(model->file, model->config, *model->backend, nullptr, nullptr);
     return model;

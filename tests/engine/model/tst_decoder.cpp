@@ -1,6 +1,7 @@
 #include "engine/model/decoder.h"
 #include "engine/model/gguf.h"
 #include "kernels/error.h"
+#include "kernels/make_backend.h"
 #include "kernels/reference/reference_backend.h"
 #include "tests/support/forward.h"
 #include "tests/support/naive_llama.h"

@@ -3,6 +3,7 @@
 #include "engine/model/decoder.h"
 #include "engine/model/gguf.h"
 #include "kernels/error.h"
+#include "kernels/make_backend.h"
 #include "tests/support/forward.h"
 #include "tests/support/test_data.h"
 

@@ -1,4 +1,5 @@
 #include "engine/model/gguf.h"
+#include "engine/model/read_vocabulary.h"
 #include "engine/text/detokenizer.h"
 #include "engine/text/tokenizer.h"
 #include "tests/engine/text/small_vocabularies.h"
@@ -58,7 +59,7 @@ private slots:
     void streams_what_decode_gives() {
         QFETCH(QString, cases);
         QFETCH(QString, model);
-        const auto tokenizer = Tokenizer::from_gguf(*GgufFile::open(model.toStdString()));
+        const auto tokenizer = read_tokenizer(*GgufFile::open(model.toStdString()));
         for (const auto& line : read_json_lines(cases.toStdString()))
             for (const char* key : {"ids", "ids_special"})
                 for (const bool keep_special : {false, true}) {

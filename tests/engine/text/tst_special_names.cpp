@@ -1,5 +1,6 @@
 // Special tokens that a file types as ordinary text, or does not type at all.
 #include "engine/model/gguf.h"
+#include "engine/model/read_vocabulary.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/special_names.h"
 #include "engine/text/tokenizer.h"
@@ -34,7 +35,7 @@ std::shared_ptr<const Tokenizer> with_types(const GgufFile& file, const std::vec
     if (!types.empty())
         writer.i32s("tokenizer.ggml.token_type", types);
     const std::vector<std::byte> bytes = writer.bytes();
-    return Tokenizer::from_gguf(*GgufFile::parse(bytes, "rewritten.gguf"));
+    return read_tokenizer(*GgufFile::parse(bytes, "rewritten.gguf"));
 }
 
 } // namespace
@@ -48,7 +49,7 @@ private slots:
     void the_default_model_talks_whatever_its_types() {
         ORRERY_NEED_DEFAULT_MODEL();
         const auto file = GgufFile::open(default_model());
-        const auto right = Tokenizer::from_gguf(*file);
+        const auto right = read_tokenizer(*file);
         const ChatTemplate chat(file->get_string("tokenizer.chat_template"));
         const std::vector<TextPiece> pieces =
             chat.render(chat_context({{"user", "What is the capital of France?"}}, *right));

@@ -1,4 +1,5 @@
 #include "engine/model/gguf.h"
+#include "engine/model/read_vocabulary.h"
 #include "engine/text/tokenizer.h"
 #include "kernels/error.h"
 #include "tests/engine/text/small_vocabularies.h"
@@ -40,7 +41,7 @@ std::shared_ptr<const Tokenizer> load(const std::string& name) {
     if (!tokenizer)
         for (const Model& model : models())
             if (name == model.name)
-                tokenizer = Tokenizer::from_gguf(*GgufFile::open(model.path));
+                tokenizer = read_tokenizer(*GgufFile::open(model.path));
     return tokenizer;
 }
 
@@ -456,7 +457,7 @@ private slots:
 
     void slices_do_not_matter() {
         ORRERY_NEED_DEFAULT_MODEL();
-        const auto tokenizer = Tokenizer::from_gguf(*GgufFile::open(default_model()));
+        const auto tokenizer = read_tokenizer(*GgufFile::open(default_model()));
         Random random(seed_);
         for (int i = 0; i < 200; ++i) {
             Pieces whole, slices;

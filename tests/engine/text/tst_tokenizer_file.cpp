@@ -1,5 +1,6 @@
 // A tokenizer from a file's fields, and from fields that are wrong.
 #include "engine/model/gguf.h"
+#include "engine/model/read_vocabulary.h"
 #include "engine/text/tokenizer.h"
 #include "kernels/error.h"
 #include "tests/support/gguf_writer.h"
@@ -25,7 +26,7 @@ GgufWriter small_file() {
 
 std::shared_ptr<const Tokenizer> read(const GgufWriter& writer) {
     const std::vector<std::byte> bytes = writer.bytes();
-    return Tokenizer::from_gguf(*GgufFile::parse(bytes, "small.gguf"));
+    return read_tokenizer(*GgufFile::parse(bytes, "small.gguf"));
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 // What the machine gives this process: as it is here, and in containers of several kinds.
-#include "kernels/backend.h"
+#include "kernels/make_backend.h"
 #include "kernels/platform/machine.h"
 #include "tests/support/temporary_folder.h"
 

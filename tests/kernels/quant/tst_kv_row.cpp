@@ -1,5 +1,6 @@
 // Rows of the key/value cache: sizes, error bounds, and the rotation that makes four bits enough for keys.
 #include "kernels/quant/kv_row.h"
+#include "kernels/quant/tensor_type.h"
 
 #include <QtTest>
 

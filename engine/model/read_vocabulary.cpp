@@ -1,6 +1,5 @@
-#include "engine/text/vocabulary.h"
+#include "engine/model/read_vocabulary.h"
 
-#include "engine/model/gguf.h"
 #include "engine/text/pre_tokenizer.h"
 #include "kernels/error.h"
 
@@ -97,7 +96,7 @@ Vocabulary read_vocabulary(const GgufFile& file) {
     return vocabulary;
 }
 
-std::shared_ptr<const Tokenizer> Tokenizer::from_gguf(const GgufFile& file) {
+std::shared_ptr<const Tokenizer> read_tokenizer(const GgufFile& file) {
     return make_tokenizer(read_vocabulary(file));
 }
 
