@@ -109,7 +109,7 @@ Engine::Impl::Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked)
       rules(*model, std::min(config.context, config.blocks * config.block_size)),
       runner(*model->decoder, *model->backend, cache_spec(config, model->config), rules.capacity),
       store(config.blocks, config.block_size, config.prefix_cache),
-      swap(config.swap_bytes, runner.block_bytes()),
+      swap(*model->backend, config.swap_bytes, runner.block_bytes()),
       scheduler(store, swap, config.policy, config.preemption,
                 {config.max_step_tokens, config.max_sequences, config.max_chunk}) {
     runner.reserve(config.max_step_tokens, config.max_sequences);

@@ -7,147 +7,19 @@
 // Law 1 binds every implementation: a row's result depends on that row alone, bit for bit. It must not
 // depend on how many rows came with it, how they were cut into batches, or how many threads ran.
 //
-// A back end is used by one thread at a time.
+// A back end is used by one thread at a time. share() gives another thread one of its own.
 #pragma once
 
-#include "kernels/quant/kv_type.h"
-#include "kernels/quant/tensor_type.h"
+#include "kernels/operations.h"
+#include "kernels/tensor.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
 namespace orrery::kernels {
-
-/// Memory on the device. Activations are float32 and row-major.
-struct Buffer {
-    uint32_t id = 0;
-    explicit operator bool() const { return id != 0; }
-};
-
-/// A weight matrix [rows, columns] on the device, in whatever layout the device likes best.
-struct Weight {
-    uint32_t id = 0;
-    explicit operator bool() const { return id != 0; }
-};
-
-/// The keys and values of all layers, in blocks.
-struct KvCache {
-    uint32_t id = 0;
-    explicit operator bool() const { return id != 0; }
-};
-
-/// Some rows of a weight matrix as they stand in a model file: [rows, columns], each row a sequence of
-/// blocks of `type`. Several parts stacked along the rows make one Weight (query, key and value, say),
-/// each part in its own format.
-struct WeightPart {
-    TensorType type = TensorType::F32;
-    int64_t rows = 0;
-    int64_t columns = 0;
-    const std::byte* bytes = nullptr;
-};
-
-struct KvCacheSpec {
-    int layers = 0;
-    int kv_heads = 0;
-    int key_length = 0;   ///< elements of one head's key
-    int value_length = 0; ///< elements of one head's value
-    int block_size = 16;  ///< tokens per block
-    int blocks = 0;
-    KvType type = KvType::f16;
-};
-
-/// One sequence's share of a batch: `rows` consecutive rows starting at `first_row`, whose tokens stand
-/// at positions first_position, first_position + 1, … of the sequence. The keys and values of the tokens
-/// before them, and of these tokens once they are stored, lie in the blocks
-/// block_tables[table_offset + position / block_size].
-struct Span {
-    int32_t first_row = 0;
-    int32_t rows = 0;
-    int32_t first_position = 0;
-    int32_t table_offset = 0;
-};
-
-/// How one forward pass is laid out. The arrays are copied by Backend::begin().
-struct ForwardBatch {
-    std::span<const int32_t> ids;       ///< token of each row, [rows]
-    std::span<const int32_t> positions; ///< position of each row in its sequence, [rows]
-    /// Where each row's key and value go: block · block_size + offset, [rows]. (Qt claims the word "slots".)
-    std::span<const int32_t> kv_slots;
-    std::span<const Span> spans;           ///< the sequences, in the order of their rows
-    std::span<const int32_t> block_tables; ///< block ids of all spans, one after the other
-    std::span<const int32_t> output_rows;  ///< rows whose logits are wanted, ascending
-};
-
-/// out[row, :] = table[ids[row], :] · scale
-struct EmbedOp {
-    Weight table;
-    Buffer out;
-    float scale = 1.0f;
-};
-
-enum class Prologue : uint8_t {
-    none,
-    rms_norm,  ///< x ← x / √(mean(x²) + eps) · norm        (Zhang & Sennrich 2019)
-    silu_gate, ///< x = [gate | up], each `columns` wide; x ← silu(gate) · up   (Shazeer 2020)
-};
-
-/// out[row, :] = (or +=, where `accumulate`) prologue(x[row, :]) · weightᵀ + bias
-/// x is [rows, columns] ([rows, 2·columns] for a gated prologue), out is [rows, weight rows].
-struct LinearOp {
-    Buffer x;
-    Weight weight;
-    Buffer out;
-    int rows = 0;
-    Prologue prologue = Prologue::none;
-    Buffer norm = {};  ///< float32 [columns], for rms_norm
-    float eps = 1e-5f; ///< for rms_norm
-    Buffer bias = {};  ///< float32 [weight rows], or none
-    bool accumulate = false;
-};
-
-enum class RopeStyle : uint8_t {
-    interleaved, ///< pairs (x0, x1), (x2, x3), …: "normal" in ggml
-    halves,      ///< pairs (x0, x[d/2]), (x1, x[d/2+1]), …: "neox" in ggml
-};
-
-/// Turns the queries and keys of `qkv` in place by their positions (Su et al. 2021) and stores keys and
-/// values at the batch's kv_slots. qkv is [rows, heads·key_length + kv_heads·key_length +
-/// kv_heads·value_length]: all query heads, then all key heads, then all value heads.
-struct RopeStoreOp {
-    Buffer qkv;
-    KvCache cache;
-    int layer = 0;
-    int heads = 0;
-    Buffer rope = {};   ///< float32 [positions, dimensions / 2, 2]: cosine and sine; none: no rotation
-    int dimensions = 0; ///< the first `dimensions` elements of a head are turned
-    RopeStyle style = RopeStyle::interleaved;
-};
-
-/// Causal attention of every row over its sequence's cached tokens 0 … position.
-/// out is [rows, heads · value_length]; query head h reads key/value head h · kv_heads / heads.
-struct AttentionOp {
-    Buffer qkv; ///< as RopeStoreOp left it
-    KvCache cache;
-    int layer = 0;
-    int heads = 0;
-    float scale = 0.0f; ///< usually 1/√key_length
-    Buffer out;
-};
-
-/// out[i, :] = x[output_rows[i], :], both `columns` wide.
-struct GatherOp {
-    Buffer x;
-    Buffer out;
-    int columns = 0;
-};
-
-/// Whole blocks of every layer are copied: content of `from` to `to`.
-struct BlockCopy {
-    int32_t from = 0;
-    int32_t to = 0;
-};
 
 struct DeviceInfo {
     std::string name; ///< such as "CPU AVX-512 VNNI"
@@ -176,13 +48,23 @@ public:
 
     virtual const DeviceInfo& device() const = 0;
 
-    // Memory. All of these throw OutOfMemory with what was needed and what was there.
+    /// A second back end on the same device, with a queue, buffers and caches of its own. It knows the
+    /// weights and the constants (buffers) that this one holds now, reads them and never writes or releases
+    /// them; this one has to outlive it and releases none of them meanwhile. Each of the two may be used by
+    /// its own thread.
+    virtual std::unique_ptr<Backend> share() = 0;
+
+    // Memory. All that take some throw OutOfMemory with what was needed and what was there.
 
     virtual Buffer allocate(size_t bytes) = 0;
     virtual void release(Buffer buffer) = 0;
     virtual void upload(Buffer buffer, size_t offset_bytes, std::span<const std::byte> bytes) = 0;
     /// Waits for the queued operations, then copies from the device.
     virtual void download(Buffer buffer, size_t offset_bytes, std::span<std::byte> bytes) = 0;
+
+    /// Memory of the host for transfers of blocks.
+    virtual HostMemory allocate_host(size_t bytes) = 0;
+    virtual void release(const HostMemory& memory) = 0;
 
     /// Parts of equal `columns`, stacked along the rows. The bytes of the parts must stay readable for as
     /// long as the weight lives: a back end may compute straight from them.
@@ -191,25 +73,60 @@ public:
     /// Bytes that one pass over the weight reads on this device.
     virtual size_t weight_bytes(Weight weight) const = 0;
 
+    // Keys and values.
+
     virtual KvCache create_kv_cache(const KvCacheSpec& spec) = 0;
     virtual void release(KvCache cache) = 0;
     /// Bytes of one block over all layers, keys and values.
     virtual size_t kv_block_bytes(const KvCacheSpec& spec) const = 0;
     /// Queued: later operations see the copies. The copies are independent of each other.
     virtual void copy_kv_blocks(KvCache cache, std::span<const BlockCopy> copies) = 0;
-    /// One block's content, kv_block_bytes long, to and from the host. Waits.
-    virtual void download_kv_block(KvCache cache, int32_t block, std::span<std::byte> bytes) = 0;
-    virtual void upload_kv_block(KvCache cache, int32_t block, std::span<const std::byte> bytes) = 0;
+    /// Whole blocks, kv_block_bytes each, to and from host memory. Queued, in the order of the calls. The
+    /// host may read what was copied out, and change what was copied in, once a fence after the call has
+    /// passed.
+    virtual void copy_kv_blocks_out(KvCache cache, std::span<const BlockTransfer> transfers,
+                                    const HostMemory& to) = 0;
+    virtual void copy_kv_blocks_in(KvCache cache, std::span<const BlockTransfer> transfers,
+                                   const HostMemory& from) = 0;
 
-    // The forward pass. begin() sets the batch that the operations after it refer to; buffers hold at
-    // least the rows that the batch has. Queued.
+    // Recurrent state: slots in the place of blocks.
+
+    virtual StateCache create_state_cache(const StateCacheSpec& spec) = 0;
+    virtual void release(StateCache cache) = 0;
+    /// Bytes of one slot over all layers.
+    virtual size_t state_slot_bytes(const StateCacheSpec& spec) const = 0;
+    virtual void copy_state_slots(StateCache cache, std::span<const BlockCopy> copies) = 0;
+    virtual void copy_state_slots_out(StateCache cache, std::span<const BlockTransfer> transfers,
+                                      const HostMemory& to) = 0;
+    virtual void copy_state_slots_in(StateCache cache, std::span<const BlockTransfer> transfers,
+                                     const HostMemory& from) = 0;
+
+    // The forward pass. begin() sets the batch that the operations after it refer to. Queued.
 
     virtual void begin(const ForwardBatch& batch) = 0;
     virtual void embed(const EmbedOp& op) = 0;
+    virtual void norm(const NormOp& op) = 0;
     virtual void linear(const LinearOp& op) = 0;
+    virtual void gate(const GateOp& op) = 0;
+    virtual void add(const AddOp& op) = 0;
+    virtual void soft_cap(const SoftCapOp& op) = 0;
+    virtual void gather(const GatherOp& op) = 0;
     virtual void rope_store(const RopeStoreOp& op) = 0;
     virtual void attention(const AttentionOp& op) = 0;
-    virtual void gather(const GatherOp& op) = 0;
+    virtual void route(const RouteOp& op) = 0;
+    virtual void expert_linear(const ExpertLinearOp& op) = 0;
+    virtual void combine_experts(const CombineExpertsOp& op) = 0;
+    virtual void convolve(const ConvolveOp& op) = 0;
+    virtual void ssm_scan(const SsmScanOp& op) = 0;
+    virtual void delta_rule(const DeltaRuleOp& op) = 0;
+    virtual void sample(const SampleOp& op) = 0;
+
+    // Waiting.
+
+    /// Names all that has been queued so far.
+    virtual Fence fence() = 0;
+    /// Waits until everything before the fence has run; what was queued later may still run.
+    virtual void wait(Fence fence) = 0;
     /// Waits until every queued operation has run.
     virtual void synchronize() = 0;
 

@@ -39,13 +39,12 @@ const char* name(KvType type) {
 
 /// A batch of one sequence for operations that look at no cache.
 struct RowsOnly {
-    explicit RowsOnly(int32_t rows) : numbers(static_cast<size_t>(rows)), span{0, rows, 0, 0} {
+    explicit RowsOnly(int32_t rows) : numbers(static_cast<size_t>(rows)), span{0, rows, 0} {
         std::iota(numbers.begin(), numbers.end(), 0);
     }
-    ForwardBatch batch() const { return {numbers, numbers, numbers, {&span, 1}, {&block, 1}, {}}; }
+    ForwardBatch batch() const { return {numbers, numbers, {&span, 1}, {}, {}, {}}; }
     std::vector<int32_t> numbers;
     Span span;
-    int32_t block = 0;
 };
 
 class Selftest {
@@ -140,7 +139,7 @@ private:
                 ForwardBatch batch = sequence.batch();
                 batch.ids = ids;
                 backend.begin(batch);
-                backend.embed({table, out, scale});
+                backend.embed({table, matrix(out, rows, columns), scale});
                 return out.download(count);
             };
             const Floats expected = on(reference_);
@@ -172,7 +171,8 @@ private:
             ForwardBatch batch = sequence.batch();
             batch.output_rows = wanted;
             device_.begin(batch);
-            device_.gather({from, out, columns});
+            device_.gather(
+                {matrix(from, rows, columns), matrix(out, static_cast<int64_t>(wanted.size()), columns)});
             report("gather", shape, different_bits(out.download(expected.size()), expected), 0.0);
         });
     }

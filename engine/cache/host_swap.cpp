@@ -1,6 +1,7 @@
 #include "engine/cache/host_swap.h"
 
 #include "engine/reserve_more.h"
+#include "kernels/error.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,22 +9,45 @@
 
 namespace orrery {
 
-HostSwap::HostSwap(size_t bytes, size_t block_bytes)
-    : block_bytes_(block_bytes),
-      total_(int(
-          std::min<size_t>(bytes / std::max<size_t>(block_bytes, 1), std::numeric_limits<int32_t>::max()))) {}
+namespace {
+
+constexpr size_t chunk_bytes = size_t{8} << 20;
+
+int count_of(size_t bytes, size_t block_bytes) {
+    return int(
+        std::min<size_t>(bytes / std::max<size_t>(block_bytes, 1), std::numeric_limits<int32_t>::max()));
+}
+
+} // namespace
+
+HostSwap::HostSwap(kernels::Backend& backend, size_t bytes, size_t block_bytes)
+    : backend_(backend),
+      block_bytes_(block_bytes),
+      total_(count_of(bytes, block_bytes)),
+      chunk_slots_(std::max(count_of(chunk_bytes, block_bytes), 1)) {}
+
+HostSwap::~HostSwap() {
+    for (const kernels::HostMemory& chunk : chunks_)
+        backend_.release(chunk);
+}
 
 bool HostSwap::take(int count, std::vector<int32_t>& taken) {
     if (count > total_ - used_)
         return false;
     while (int(free_.size()) < count) {
-        std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[block_bytes_]);
-        if (!memory)
+        const int slots = std::min(chunk_slots_, total_ - slots_);
+        reserve_more(chunks_);
+        reserve_more(free_, size_t(slots_ + slots) - free_.size()); // release() finds room for every slot
+        try {
+            chunks_.push_back(backend_.allocate_host(size_t(slots) * block_bytes_));
+        } catch (const std::bad_alloc&) {
             return false;
-        reserve_more(memory_);
-        reserve_more(free_, memory_.size() + 1 - free_.size()); // release() finds room for every slot
-        free_.push_back(int32_t(memory_.size()));
-        memory_.push_back(std::move(memory));
+        } catch (const OutOfMemory&) {
+            return false;
+        }
+        for (int slot = slots_ + slots - 1; slot >= slots_; --slot) // the lowest are taken first
+            free_.push_back(slot);
+        slots_ += slots;
     }
     taken.assign(free_.end() - count, free_.end());
     free_.resize(free_.size() - size_t(count));

@@ -16,7 +16,9 @@ namespace orrery {
 
 using kernels::Backend;
 using kernels::Buffer;
-using kernels::Prologue;
+using kernels::Norm;
+using kernels::NormKind;
+using kernels::View;
 using kernels::Weight;
 using kernels::WeightPart;
 
@@ -331,66 +333,64 @@ void Decoder::forward(const kernels::ForwardBatch& batch, kernels::KvCache cache
     m.output_rows = static_cast<int>(batch.output_rows.size());
 
     Backend& device = m.backend;
+    const View x = kernels::matrix(s.x, rows, c.hidden);
+    const View qkv = kernels::matrix(s.qkv, rows, m.query_rows() + m.key_rows() + m.value_rows());
+    const View q = qkv.slice(0, m.query_rows());
+    const View k = qkv.slice(m.query_rows(), m.key_rows());
+    const View v = qkv.slice(m.query_rows() + m.key_rows(), m.value_rows());
+    const View attention = kernels::matrix(s.attention, rows, m.attention_columns());
+    const View gate_up = kernels::matrix(s.gate_up, rows, int64_t{2} * c.feed_forward);
+    const auto rms_norm = [&](Buffer weight) {
+        return Norm{.kind = NormKind::rms, .weight = weight, .eps = c.norm_eps};
+    };
     device.begin(batch);
-    device.embed({.table = m.embedding, .out = s.x});
+    device.embed({.table = m.embedding, .out = x});
     for (int i = 0; i < c.layers; ++i) {
         const Layer& layer = m.layers[static_cast<size_t>(i)];
-        device.linear({.x = s.x,
+        device.linear({.x = x,
                        .weight = layer.qkv,
-                       .out = s.qkv,
-                       .rows = rows,
-                       .prologue = Prologue::rms_norm,
-                       .norm = layer.attention_norm,
-                       .eps = c.norm_eps,
+                       .out = qkv,
+                       .norm = rms_norm(layer.attention_norm),
                        .bias = layer.qkv_bias});
-        device.rope_store({.qkv = s.qkv,
-                           .cache = cache,
-                           .layer = i,
-                           .heads = c.heads,
-                           .rope = s.rope,
-                           .dimensions = c.rope.dimensions,
-                           .style = c.rope.style});
-        device.attention({.qkv = s.qkv,
+        device.rope_store(
+            {.q = q,
+             .k = k,
+             .v = v,
+             .cache = cache,
+             .layer = i,
+             .heads = c.heads,
+             .rope = {.table = s.rope, .dimensions = c.rope.dimensions, .style = c.rope.style}});
+        device.attention({.q = q,
+                          .out = attention,
                           .cache = cache,
                           .layer = i,
                           .heads = c.heads,
-                          .scale = 1.0f / std::sqrt(static_cast<float>(c.key_length)),
-                          .out = s.attention});
-        device.linear({.x = s.attention,
+                          .scale = 1.0f / std::sqrt(static_cast<float>(c.key_length))});
+        device.linear({.x = attention,
                        .weight = layer.attention_out,
-                       .out = s.x,
-                       .rows = rows,
-                       .norm = {},
+                       .out = x,
                        .bias = layer.attention_out_bias,
                        .accumulate = true});
-        device.linear({.x = s.x,
+        device.linear({.x = x,
                        .weight = layer.gate_up,
-                       .out = s.gate_up,
-                       .rows = rows,
-                       .prologue = Prologue::rms_norm,
-                       .norm = layer.feed_forward_norm,
-                       .eps = c.norm_eps,
+                       .out = gate_up,
+                       .norm = rms_norm(layer.feed_forward_norm),
                        .bias = layer.gate_up_bias});
-        device.linear({.x = s.gate_up,
+        device.linear({.x = gate_up,
                        .weight = layer.down,
-                       .out = s.x,
-                       .rows = rows,
-                       .prologue = Prologue::silu_gate,
-                       .norm = {},
+                       .out = x,
+                       .activation = {.kind = kernels::ActivationKind::silu, .gated = true},
                        .bias = layer.down_bias,
                        .accumulate = true});
     }
     if (m.output_rows == 0)
         return;
-    device.gather({.x = s.x, .out = s.outputs, .columns = c.hidden});
-    device.linear({.x = s.outputs,
+    const View outputs = kernels::matrix(s.outputs, m.output_rows, c.hidden);
+    device.gather({.x = x, .out = outputs});
+    device.linear({.x = outputs,
                    .weight = m.output,
-                   .out = s.logits,
-                   .rows = m.output_rows,
-                   .prologue = Prologue::rms_norm,
-                   .norm = m.output_norm,
-                   .eps = c.norm_eps,
-                   .bias = {}});
+                   .out = kernels::matrix(s.logits, m.output_rows, c.vocab),
+                   .norm = rms_norm(m.output_norm)});
 }
 
 void Decoder::read_logits(std::span<float> logits) {

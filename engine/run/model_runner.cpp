@@ -1,9 +1,11 @@
 #include "engine/run/model_runner.h"
 
 #include "engine/platform/host_array.h"
+#include "kernels/error.h"
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 
 namespace orrery {
 
@@ -18,9 +20,14 @@ ModelRunner::ModelRunner(Decoder& decoder, kernels::Backend& backend, const kern
       block_bytes_(backend.kv_block_bytes(spec)),
       cache_(backend, spec) {
     // The first measure of what a swap costs: one block, there and back.
-    std::vector<std::byte> bytes(block_bytes_);
-    copy_out(0, bytes);
-    copy_in(0, bytes);
+    const StepPlan::Swap first = {.block = 0, .slot = 0};
+    HostSwap swap(backend, block_bytes_, block_bytes_);
+    std::vector<int32_t> slots;
+    if (!swap.take(1, slots))
+        throw OutOfMemory("There is no host memory for a block of the key/value cache, " +
+                          std::to_string(block_bytes_) + " bytes.");
+    copy_out({&first, 1}, swap);
+    copy_in({&first, 1}, swap);
 }
 
 void ModelRunner::reserve(int max_rows, int max_outputs) {
@@ -39,11 +46,9 @@ void ModelRunner::reserve(int max_rows, int max_outputs) {
     max_outputs_ = max_outputs;
 }
 
-void ModelRunner::prepare(const StepPlan& plan, HostSwap& swap, bool all_logits) {
-    for (const StepPlan::Swap& out : plan.swap_outs)
-        copy_out(out.block, swap.bytes(out.slot));
-    for (const StepPlan::Swap& in : plan.swap_ins)
-        copy_in(in.block, swap.bytes(in.slot));
+void ModelRunner::prepare(const StepPlan& plan, const HostSwap& swap, bool all_logits) {
+    copy_out(plan.swap_outs, swap);
+    copy_in(plan.swap_ins, swap);
     if (!plan.copies.empty())
         backend_.copy_kv_blocks(cache_.handle, plan.copies);
 
@@ -53,10 +58,12 @@ void ModelRunner::prepare(const StepPlan& plan, HostSwap& swap, bool all_logits)
     block_tables_.clear();
     output_rows_.clear();
     spans_.clear();
+    table_offsets_.clear();
     for (const StepPlan::Part& part : plan.parts) {
         const Sequence& sequence = *part.sequence;
         const auto& blocks = sequence.table.blocks;
-        spans_.push_back({int32_t(ids_.size()), part.tokens, part.first, int32_t(block_tables_.size())});
+        spans_.push_back({int32_t(ids_.size()), part.tokens, part.first});
+        table_offsets_.push_back(int32_t(block_tables_.size()));
         for (int32_t position = part.first; position < part.first + part.tokens; ++position) {
             if (all_logits)
                 output_rows_.push_back(int32_t(ids_.size()));
@@ -72,7 +79,8 @@ void ModelRunner::prepare(const StepPlan& plan, HostSwap& swap, bool all_logits)
 }
 
 std::span<const float> ModelRunner::run() {
-    decoder_.forward({ids_, positions_, slots_, spans_, block_tables_, output_rows_}, cache_.handle);
+    const kernels::BlockLayout layout = {slots_, table_offsets_, block_tables_};
+    decoder_.forward({ids_, positions_, spans_, {&layout, 1}, output_rows_, {}}, cache_.handle);
     const std::span<float> logits(logits_.data(), output_rows_.size() * size_t(decoder_.config().vocab));
     if (logits.empty())
         backend_.synchronize();
@@ -93,18 +101,36 @@ double ModelRunner::ns_per_swapped_block() const {
     return 2.0 * double(copied_ns_) / double(copies_);
 }
 
-void ModelRunner::copy_out(int32_t block, std::span<std::byte> bytes) {
-    const auto start = Clock::now();
-    backend_.download_kv_block(cache_.handle, block, bytes);
-    copied_ns_ += std::chrono::nanoseconds(Clock::now() - start).count();
-    copies_ += 1;
+void ModelRunner::copy_out(std::span<const StepPlan::Swap> swaps, const HostSwap& swap) {
+    transfer(swaps, swap, [this](const kernels::HostMemory& memory) {
+        backend_.copy_kv_blocks_out(cache_.handle, transfers_, memory);
+    });
 }
 
-void ModelRunner::copy_in(int32_t block, std::span<const std::byte> bytes) {
+void ModelRunner::copy_in(std::span<const StepPlan::Swap> swaps, const HostSwap& swap) {
+    transfer(swaps, swap, [this](const kernels::HostMemory& memory) {
+        backend_.copy_kv_blocks_in(cache_.handle, transfers_, memory);
+    });
+}
+
+/// Calls `copy` for each chunk of host memory that takes part, with what is to be copied in transfers_, and
+/// waits, so that the time is that of the copies.
+template <typename Copy>
+void ModelRunner::transfer(std::span<const StepPlan::Swap> swaps, const HostSwap& swap, const Copy& copy) {
+    if (swaps.empty())
+        return;
     const auto start = Clock::now();
-    backend_.upload_kv_block(cache_.handle, block, bytes);
+    for (size_t chunk = 0; chunk < swap.chunks(); ++chunk) {
+        transfers_.clear();
+        for (const auto& [block, slot] : swaps)
+            if (swap.chunk_of(slot) == chunk)
+                transfers_.push_back({block, swap.offset_of(slot)});
+        if (!transfers_.empty())
+            copy(swap.chunk(chunk));
+    }
+    backend_.wait(backend_.fence());
     copied_ns_ += std::chrono::nanoseconds(Clock::now() - start).count();
-    copies_ += 1;
+    copies_ += int64_t(swaps.size());
 }
 
 } // namespace orrery

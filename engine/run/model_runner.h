@@ -24,7 +24,7 @@ public:
 
     /// Moves blocks and lays out the pass. Parts that catch up get the logits of their last row; with
     /// `all_logits`, every row of every part.
-    void prepare(const StepPlan& plan, HostSwap& swap, bool all_logits = false);
+    void prepare(const StepPlan& plan, const HostSwap& swap, bool all_logits = false);
 
     /// Runs the pass and waits for it. Returns the logits, [output rows, vocab], valid until the next pass.
     std::span<const float> run();
@@ -49,8 +49,10 @@ private:
         kernels::KvCache handle;
     };
 
-    void copy_out(int32_t block, std::span<std::byte> bytes);
-    void copy_in(int32_t block, std::span<const std::byte> bytes);
+    void copy_out(std::span<const StepPlan::Swap> swaps, const HostSwap& swap);
+    void copy_in(std::span<const StepPlan::Swap> swaps, const HostSwap& swap);
+    template <typename Copy>
+    void transfer(std::span<const StepPlan::Swap> swaps, const HostSwap& swap, const Copy& copy);
 
     Decoder& decoder_;
     kernels::Backend& backend_;
@@ -65,8 +67,9 @@ private:
     int64_t copies_ = 0;
 
     // The batch, kept so that a step allocates nothing.
-    std::vector<int32_t> ids_, positions_, slots_, block_tables_, output_rows_;
+    std::vector<int32_t> ids_, positions_, slots_, table_offsets_, block_tables_, output_rows_;
     std::vector<kernels::Span> spans_;
+    std::vector<kernels::BlockTransfer> transfers_;
     std::vector<float> logits_;
 };
 

@@ -22,25 +22,55 @@ namespace cpu {
 
 namespace {
 
-/// Objects behind handles. An id is never used twice, so a handle that was released names nothing.
+/// Objects behind handles. An id is never used twice, so a handle that was released names nothing. A table
+/// that was made from another one knows that one's objects too, to read.
 template <class Handle, class Object>
 class Table {
 public:
-    Handle add(std::unique_ptr<Object> object) {
-        objects_.emplace(++last_id_, std::move(object));
-        return {last_id_};
+    explicit Table(const char* what) : what_(what) {}
+
+    /// Knows the objects that `other` holds now.
+    void borrow(const Table& other) {
+        for (const auto& [id, entry] : other.objects_)
+            objects_.emplace(id, Entry{entry.object, true});
+        last_id_ = other.last_id_;
     }
-    Object& at(Handle handle, const char* what) const {
-        const auto found = objects_.find(handle.id);
-        if (found == objects_.end())
-            throw Error("The CPU back end knows no " + std::string(what) + " " + std::to_string(handle.id) +
-                        ".");
-        return *found->second;
+    Handle add(std::shared_ptr<Object> object) {
+        Handle handle;
+        handle.id = ++last_id_;
+        objects_.emplace(handle.id, Entry{std::move(object), false});
+        return handle;
     }
-    void remove(Handle handle) { objects_.erase(handle.id); }
+    const Object& read(Handle handle) const { return *find(handle.id).object; }
+    Object& write(Handle handle) const {
+        const Entry& entry = find(handle.id);
+        if (entry.borrowed)
+            refuse(handle.id, "belongs to the back end that this one was made from: it is not written here");
+        return *entry.object;
+    }
+    void remove(Handle handle) {
+        if (find(handle.id).borrowed)
+            refuse(handle.id, "belongs to the back end that this one was made from: it is released there");
+        objects_.erase(handle.id);
+    }
 
 private:
-    std::unordered_map<uint32_t, std::unique_ptr<Object>> objects_;
+    struct Entry {
+        std::shared_ptr<Object> object;
+        bool borrowed = false;
+    };
+    const Entry& find(uint32_t id) const {
+        const auto found = objects_.find(id);
+        if (found == objects_.end())
+            throw Error("The CPU back end knows no " + std::string(what_) + " " + std::to_string(id) + ".");
+        return found->second;
+    }
+    [[noreturn]] void refuse(uint32_t id, const char* why) const {
+        throw Error("The " + std::string(what_) + " " + std::to_string(id) + " " + why + ".");
+    }
+
+    const char* what_;
+    std::unordered_map<uint32_t, Entry> objects_;
     uint32_t last_id_ = 0;
 };
 
@@ -56,20 +86,34 @@ int default_threads() {
 class CpuBackend final : public Backend {
 public:
     CpuBackend(const KernelTable& kernels, int threads, std::string why)
-        : kernels_(kernels), pool_(threads > 0 ? threads : default_threads()), program_(kernels, pool_) {
+        : kernels_(kernels),
+          pool_(std::make_shared<ThreadPool>(threads > 0 ? threads : default_threads())),
+          program_(kernels, *pool_) {
         info_.name = kernels.name;
         info_.why = std::move(why);
-        info_.threads = pool_.threads();
+        info_.threads = pool_->threads();
         info_.memory_bytes = platform::memory_info().total_bytes;
         // Measured on prompts of 512 and 2,048 tokens: passes of 96 to 512 rows cost the same per row, within
         // 5 %.
         info_.efficient_rows = 128;
     }
 
+    /// Shares the threads, weights and buffers of `other`.
+    explicit CpuBackend(const CpuBackend& other)
+        : kernels_(other.kernels_), pool_(other.pool_), program_(kernels_, *pool_), info_(other.info_) {
+        buffers_.borrow(other.buffers_);
+        weights_.borrow(other.weights_);
+    }
+
     const DeviceInfo& device() const override { return info_; }
 
+    std::unique_ptr<Backend> share() override {
+        synchronize();
+        return std::make_unique<CpuBackend>(*this);
+    }
+
     Buffer allocate(size_t bytes) override {
-        auto allocation = std::make_unique<Allocation>();
+        auto allocation = std::make_shared<Allocation>();
         allocation->memory = take(bytes, "a buffer");
         allocation->bytes = bytes;
         std::memset(allocation->memory.get(), 0, bytes);
@@ -78,32 +122,56 @@ public:
 
     void release(Buffer buffer) override {
         synchronize();
-        used_bytes_ -= buffers_.at(buffer, "buffer").bytes;
+        const size_t bytes = buffers_.read(buffer).bytes;
         buffers_.remove(buffer);
+        used_bytes_ -= bytes;
     }
 
     void upload(Buffer buffer, size_t offset_bytes, std::span<const std::byte> bytes) override {
         synchronize();
-        std::copy(bytes.begin(), bytes.end(), checked(buffer, offset_bytes, bytes.size()));
+        std::copy(bytes.begin(), bytes.end(),
+                  checked(buffer, buffers_.write(buffer), offset_bytes, bytes.size()));
     }
 
     void download(Buffer buffer, size_t offset_bytes, std::span<std::byte> bytes) override {
         synchronize();
-        std::copy_n(checked(buffer, offset_bytes, bytes.size()), bytes.size(), bytes.begin());
+        std::copy_n(checked(buffer, buffers_.read(buffer), offset_bytes, bytes.size()), bytes.size(),
+                    bytes.begin());
+    }
+
+    HostMemory allocate_host(size_t bytes) override {
+        auto allocation = std::make_shared<Allocation>();
+        allocation->memory = take(bytes, "blocks on the host");
+        allocation->bytes = bytes;
+        std::byte* start = allocation->memory.get();
+        HostMemory memory = host_.add(std::move(allocation));
+        memory.bytes = start;
+        memory.size = bytes;
+        return memory;
+    }
+
+    void release(const HostMemory& memory) override {
+        synchronize();
+        const size_t bytes = host_.read(memory).bytes;
+        host_.remove(memory);
+        used_bytes_ -= bytes;
     }
 
     Weight load_weight(std::span<const WeightPart> parts) override;
 
     void release(Weight weight) override {
         synchronize();
-        used_bytes_ -= weights_.at(weight, "weight").owned_bytes();
+        const size_t bytes = weights_.read(weight).owned_bytes();
         weights_.remove(weight);
+        used_bytes_ -= bytes;
     }
 
-    size_t weight_bytes(Weight weight) const override { return weights_.at(weight, "weight").bytes(); }
+    size_t weight_bytes(Weight weight) const override { return weights_.read(weight).bytes(); }
 
     KvCache create_kv_cache(const KvCacheSpec& spec) override {
-        auto store = std::make_unique<KvStore>(spec);
+        if (spec.value_in_key)
+            throw Error("Values in keys are not built yet.");
+        auto store = std::make_shared<KvStore>(spec);
         check_memory(store->bytes(), "the key/value cache");
         if (!store->allocate())
             refuse(store->bytes(), "the key/value cache");
@@ -113,14 +181,15 @@ public:
 
     void release(KvCache cache) override {
         synchronize();
-        used_bytes_ -= caches_.at(cache, "key/value cache").bytes();
+        const size_t bytes = caches_.read(cache).bytes();
         caches_.remove(cache);
+        used_bytes_ -= bytes;
     }
 
     size_t kv_block_bytes(const KvCacheSpec& spec) const override { return KvStore::block_bytes(spec); }
 
     void copy_kv_blocks(KvCache cache, std::span<const BlockCopy> copies) override {
-        KvStore& store = caches_.at(cache, "key/value cache");
+        KvStore& store = caches_.write(cache);
         for (const BlockCopy& copy : copies) {
             check_block(store, copy.from);
             check_block(store, copy.to);
@@ -128,64 +197,134 @@ public:
         program_.copy_blocks(store, copies);
     }
 
-    void download_kv_block(KvCache cache, int32_t block, std::span<std::byte> bytes) override {
-        synchronize();
-        std::memcpy(bytes.data(), kv_block(cache, block, bytes.size()), bytes.size());
+    void copy_kv_blocks_out(KvCache cache, std::span<const BlockTransfer> transfers,
+                            const HostMemory& to) override {
+        KvStore& store = caches_.write(cache);
+        program_.copy_blocks_out(store, transfers, checked(store, transfers, to));
     }
 
-    void upload_kv_block(KvCache cache, int32_t block, std::span<const std::byte> bytes) override {
-        synchronize();
-        std::memcpy(kv_block(cache, block, bytes.size()), bytes.data(), bytes.size());
+    void copy_kv_blocks_in(KvCache cache, std::span<const BlockTransfer> transfers,
+                           const HostMemory& from) override {
+        KvStore& store = caches_.write(cache);
+        program_.copy_blocks_in(store, transfers, checked(store, transfers, from));
+    }
+
+    StateCache create_state_cache(const StateCacheSpec&) override { not_built("Recurrent state"); }
+    void release(StateCache) override { not_built("Recurrent state"); }
+    size_t state_slot_bytes(const StateCacheSpec&) const override { not_built("Recurrent state"); }
+    void copy_state_slots(StateCache, std::span<const BlockCopy>) override { not_built("Recurrent state"); }
+    void copy_state_slots_out(StateCache, std::span<const BlockTransfer>, const HostMemory&) override {
+        not_built("Recurrent state");
+    }
+    void copy_state_slots_in(StateCache, std::span<const BlockTransfer>, const HostMemory&) override {
+        not_built("Recurrent state");
     }
 
     void begin(const ForwardBatch& batch) override { program_.begin(batch); }
 
     void embed(const EmbedOp& op) override {
-        const CpuWeight& table = weights_.at(op.table, "weight");
-        program_.embed(table, floats(op.out, program_.rows() * table.columns), op.scale);
+        const CpuWeight& table = weights_.read(op.table);
+        if (op.positions)
+            not_built("A table of positions");
+        program_.embed(table, rows(op.out, program_.rows(), table.columns), op.scale);
     }
 
+    void norm(const NormOp&) override { not_built("The norm"); }
+
     void linear(const LinearOp& op) override {
-        const CpuWeight& weight = weights_.at(op.weight, "weight");
+        const CpuWeight& weight = weights_.read(op.weight);
+        const bool gated = op.activation.gated;
+        if (op.norm.kind == NormKind::layer || (op.norm.kind == NormKind::rms && !op.norm.weight) ||
+            op.norm.bias || op.norm.weight_offset != 0.0f)
+            not_built("This norm");
+        if (op.activation.kind != ActivationKind::none &&
+            (op.activation.kind != ActivationKind::silu || !gated || op.activation.alpha != 1.0f ||
+             op.activation.limit != 0.0f || op.activation.up_offset != 0.0f))
+            not_built("This activation");
+        if (op.scale != 1.0f || op.groups != 1)
+            not_built("A scaled or grouped product");
         LinearArguments a;
         a.weight = &weight;
-        a.rows = op.rows;
-        a.x = floats(op.x, op.rows * weight.columns * (op.prologue == Prologue::silu_gate ? 2 : 1));
-        a.out = floats(op.out, op.rows * weight.rows);
-        a.prologue = op.prologue;
-        a.norm = op.prologue == Prologue::rms_norm ? floats(op.norm, weight.columns) : nullptr;
-        a.eps = op.eps;
+        a.rows = op.x.rows;
+        a.x = rows(op.x, op.x.rows, weight.columns * (gated ? 2 : 1));
+        a.out = rows(op.out, op.x.rows, weight.rows);
+        a.norm = op.norm;
+        a.norm_weight = op.norm.kind != NormKind::none ? floats(op.norm.weight, weight.columns) : nullptr;
+        a.activation = op.activation;
         a.bias = op.bias ? floats(op.bias, weight.rows) : nullptr;
         a.accumulate = op.accumulate;
         program_.linear(a);
     }
 
+    void gate(const GateOp&) override { not_built("The gate"); }
+    void add(const AddOp&) override { not_built("The addition"); }
+    void soft_cap(const SoftCapOp&) override { not_built("The soft cap"); }
+
+    void gather(const GatherOp& op) override {
+        program_.gather(rows(op.x, program_.rows(), op.x.columns),
+                        rows(op.out, program_.output_rows(), op.x.columns), op.x.columns);
+    }
+
     void rope_store(const RopeStoreOp& op) override {
-        KvStore& store = caches_.at(op.cache, "key/value cache");
-        program_.rope_store(op, store, floats(op.qkv, program_.rows() * qkv_columns(store, op.heads)),
-                            op.rope ? floats(op.rope, program_.positions_end() * op.dimensions) : nullptr);
+        KvStore& store = caches_.write(op.cache);
+        const KvCacheSpec& spec = store.spec();
+        check_layer(store, op.layer);
+        const auto is_none = [](const Norm& norm) { return norm.kind == NormKind::none; };
+        if (!op.k || !op.v || !is_none(op.q_norm) || !is_none(op.k_norm) || !is_none(op.v_norm) ||
+            op.rope.first != 0 || op.query_scale)
+            not_built("This rotation");
+        RopeStoreArguments a;
+        a.store = &store;
+        a.layer = op.layer;
+        a.layout = op.layout;
+        a.heads = op.heads;
+        a.q = rows(op.q, program_.rows(), int64_t{op.heads} * spec.key_length);
+        a.k = rows(op.k, program_.rows(), int64_t{spec.kv_heads} * spec.key_length);
+        a.v = rows(op.v, program_.rows(), int64_t{spec.kv_heads} * spec.value_length);
+        a.rope = op.rope;
+        a.rope_table =
+            op.rope.table ? floats(op.rope.table, program_.positions_end() * op.rope.dimensions) : nullptr;
+        program_.rope_store(a);
     }
 
     void attention(const AttentionOp& op) override {
-        KvStore& store = caches_.at(op.cache, "key/value cache");
-        program_.attention(op, store, floats(op.qkv, program_.rows() * qkv_columns(store, op.heads)),
-                           floats(op.out, program_.rows() * op.heads * store.spec().value_length));
+        KvStore& store = caches_.write(op.cache);
+        const KvCacheSpec& spec = store.spec();
+        check_layer(store, op.layer);
+        if (op.soft_cap != 0.0f || op.window != 0 || op.sinks || op.alibi)
+            not_built("This attention");
+        AttentionArguments a;
+        a.store = &store;
+        a.layer = op.layer;
+        a.layout = op.layout;
+        a.heads = op.heads;
+        a.scale = op.scale;
+        a.q = rows(op.q, program_.rows(), int64_t{op.heads} * spec.key_length);
+        a.out = rows(op.out, program_.rows(), int64_t{op.heads} * spec.value_length);
+        program_.attention(a);
     }
 
-    void gather(const GatherOp& op) override {
-        program_.gather(floats(op.x, program_.rows() * op.columns),
-                        floats(op.out, program_.output_rows() * op.columns), op.columns);
-    }
+    void route(const RouteOp&) override { not_built("The router"); }
+    void expert_linear(const ExpertLinearOp&) override { not_built("The product over experts"); }
+    void combine_experts(const CombineExpertsOp&) override { not_built("The sum over experts"); }
+    void convolve(const ConvolveOp&) override { not_built("The convolution"); }
+    void ssm_scan(const SsmScanOp&) override { not_built("The state space scan"); }
+    void delta_rule(const DeltaRuleOp&) override { not_built("The delta rule"); }
+    void sample(const SampleOp&) override { not_built("The sampler"); }
 
+    Fence fence() override { return program_.fence(); }
+    void wait(Fence fence) override {
+        if (!program_.has_passed(fence))
+            synchronize();
+    }
     void synchronize() override { program_.run(); }
 
     void set_profiling(bool on) override { program_.set_profiling(on); }
     KernelProfile take_profile() override { return program_.take_profile(); }
 
 private:
-    static int64_t qkv_columns(const KvStore& store, int heads) {
-        const KvCacheSpec& spec = store.spec();
-        return int64_t{heads + spec.kv_heads} * spec.key_length + int64_t{spec.kv_heads} * spec.value_length;
+    [[noreturn]] static void not_built(const char* what) {
+        throw Error(std::string(what) + " is not built yet on the CPU.");
     }
 
     [[noreturn]] void refuse(size_t bytes, const char* what) const {
@@ -212,8 +351,7 @@ private:
         return memory;
     }
 
-    std::byte* checked(Buffer buffer, size_t offset_bytes, size_t bytes) const {
-        const Allocation& a = buffers_.at(buffer, "buffer");
+    static std::byte* checked(Buffer buffer, const Allocation& a, size_t offset_bytes, size_t bytes) {
         if (offset_bytes > a.bytes || bytes > a.bytes - offset_bytes)
             throw Error("Buffer " + std::to_string(buffer.id) + " holds " + std::to_string(a.bytes) +
                         " bytes: " + std::to_string(bytes) + " bytes at " + std::to_string(offset_bytes) +
@@ -221,8 +359,29 @@ private:
         return a.memory.get() + offset_bytes;
     }
 
-    float* floats(Buffer buffer, int64_t count) const {
-        return reinterpret_cast<float*>(checked(buffer, 0, static_cast<size_t>(count) * sizeof(float)));
+    /// Constants.
+    const float* floats(Buffer buffer, int64_t count) const {
+        return reinterpret_cast<const float*>(
+            checked(buffer, buffers_.read(buffer), 0, static_cast<size_t>(count) * sizeof(float)));
+    }
+
+    /// The rows of a view, which has to be [rows, columns].
+    Rows rows(const View& view, int64_t rows, int64_t columns) const {
+        if (view.type != ElementType::f32)
+            throw Error("The CPU computes with float32 activations alone: a view has elements of 16 bits.");
+        if (view.rows != rows || view.columns != columns)
+            throw Error("A view is [" + std::to_string(view.rows) + ", " + std::to_string(view.columns) +
+                        "] where the operation needs [" + std::to_string(rows) + ", " +
+                        std::to_string(columns) + "].");
+        if (view.offset < 0 || view.row_stride < view.columns)
+            throw Error("A view of " + std::to_string(view.columns) + " columns has the offset " +
+                        std::to_string(view.offset) + " and the row stride " +
+                        std::to_string(view.row_stride) + ".");
+        const int64_t count = rows > 0 ? (rows - 1) * view.row_stride + columns : 0;
+        return {reinterpret_cast<float*>(checked(view.buffer, buffers_.write(view.buffer),
+                                                 static_cast<size_t>(view.offset) * sizeof(float),
+                                                 static_cast<size_t>(count) * sizeof(float))),
+                view.row_stride};
     }
 
     static void check_block(const KvStore& store, int32_t block) {
@@ -231,28 +390,40 @@ private:
                         " blocks: there is no block " + std::to_string(block) + ".");
     }
 
-    std::byte* kv_block(KvCache cache, int32_t block, size_t bytes) const {
-        KvStore& store = caches_.at(cache, "key/value cache");
-        check_block(store, block);
-        if (bytes != store.block_bytes())
-            throw Error("A block of the key/value cache takes " + std::to_string(store.block_bytes()) +
-                        " bytes, not " + std::to_string(bytes) + ".");
-        return store.block(block);
+    static void check_layer(const KvStore& store, int layer) {
+        if (layer < 0 || layer >= store.spec().layers)
+            throw Error("The key/value cache has " + std::to_string(store.spec().layers) +
+                        " layers: there is no layer " + std::to_string(layer) + ".");
+    }
+
+    /// The start of host memory that holds a block at each of the transfers' places.
+    std::byte* checked(const KvStore& store, std::span<const BlockTransfer> transfers,
+                       const HostMemory& memory) const {
+        const Allocation& host = host_.read(memory);
+        for (const BlockTransfer& transfer : transfers) {
+            check_block(store, transfer.block);
+            if (transfer.host_offset > host.bytes || store.block_bytes() > host.bytes - transfer.host_offset)
+                throw Error("The host memory holds " + std::to_string(host.bytes) + " bytes: a block of " +
+                            std::to_string(store.block_bytes()) + " bytes at " +
+                            std::to_string(transfer.host_offset) + " lies beyond its end.");
+        }
+        return host.memory.get();
     }
 
     const KernelTable& kernels_;
-    ThreadPool pool_;
+    std::shared_ptr<ThreadPool> pool_;
     Program program_;
     DeviceInfo info_;
     size_t used_bytes_ = 0;
-    Table<Buffer, Allocation> buffers_;
-    Table<Weight, CpuWeight> weights_;
-    Table<KvCache, KvStore> caches_;
+    Table<Buffer, Allocation> buffers_{"buffer"};
+    Table<HostMemory, Allocation> host_{"host memory"};
+    Table<Weight, CpuWeight> weights_{"weight"};
+    Table<KvCache, KvStore> caches_{"key/value cache"};
 };
 
 Weight CpuBackend::load_weight(std::span<const WeightPart> parts) {
     synchronize();
-    auto weight = std::make_unique<CpuWeight>();
+    auto weight = std::make_shared<CpuWeight>();
     for (const WeightPart& part : parts) {
         if (!weight->slices.empty() && part.columns != weight->columns)
             throw Error("The parts of a weight differ in width: " + std::to_string(weight->columns) +
@@ -261,6 +432,9 @@ Weight CpuBackend::load_weight(std::span<const WeightPart> parts) {
         if (part.rows <= 0 || part.columns <= 0 || part.columns % type.block_elements != 0)
             throw Error("A weight of " + std::to_string(part.rows) + " rows and " +
                         std::to_string(part.columns) + " columns cannot be " + type.name + ".");
+        if (part.row_stride_bytes != 0 &&
+            part.row_stride_bytes != row_bytes(part.type, static_cast<size_t>(part.columns)))
+            not_built("A weight with gaps between its rows");
         WeightSlice slice;
         slice.part = part;
         slice.first_row = weight->rows;
@@ -284,10 +458,10 @@ Weight CpuBackend::load_weight(std::span<const WeightPart> parts) {
         throw Error("A weight needs at least one part.");
     for (WeightSlice& slice : weight->slices)
         if (slice.is_packed)
-            pool_.parallel(slice.tiles(), std::max<int64_t>(1, slice.tiles() / (pool_.threads() * 4)),
-                           [&slice](int64_t first, int64_t last, int) {
-                               pack_tiles(slice.packed, slice.part.type, slice.part.bytes, first, last);
-                           });
+            pool_->parallel(slice.tiles(), std::max<int64_t>(1, slice.tiles() / (pool_->threads() * 4)),
+                            [&slice](int64_t first, int64_t last, int) {
+                                pack_tiles(slice.packed, slice.part.type, slice.part.bytes, first, last);
+                            });
     used_bytes_ += weight->owned_bytes();
     return weights_.add(std::move(weight));
 }

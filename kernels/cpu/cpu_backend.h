@@ -4,6 +4,10 @@
 // threads (see thread_pool.h). Quantised weights are multiplied in integers: they are packed at load
 // (packed_weight.h), activations are rounded to int8 in groups of 32. Float weights are multiplied in
 // float32, straight from the file's bytes.
+//
+// Back ends that come from one another by share() use one thread pool under a lock: their programs run one
+// after the other, each on all cores. With a pool each, twice as many threads would share the same cores and
+// caches, and each phase would wait for the items of threads that do not run.
 #pragma once
 
 #include "kernels/backend.h"

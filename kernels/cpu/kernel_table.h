@@ -82,9 +82,9 @@ struct KernelTable {
     void (*packed[packed_format_count])(const PackedMatrix& w, int64_t first_tile, int64_t last_tile,
                                         const ActivationBlock* x, int64_t rows, const Output& output);
     /// The same for F32, F16 and BF16 rows as the file has them: weight rows [first, last), x is
-    /// [rows, columns].
+    /// [rows, columns] with `x_stride` floats from row to row.
     void (*dense)(TensorType type, const std::byte* w, int64_t columns, int64_t first, int64_t last,
-                  const float* x, int64_t rows, const Output& output);
+                  const float* x, int64_t x_stride, int64_t rows, const Output& output);
 
     /// Turns `heads` heads of a row by the rotation [dimensions / 2, 2] of its position.
     void (*rope_interleaved)(float* x, int64_t heads, int64_t head_stride, const float* rotation,

@@ -168,8 +168,8 @@ ORRERY_INLINE F32 load_weights(const std::byte* row, int64_t k, int64_t lanes) {
 
 /// W weight rows times R activation rows, lanes along the columns; the lanes are added at the end.
 template <TensorType type, int W, int R>
-ORRERY_INLINE void dense_tile(const std::byte* w, int64_t row_bytes, const float* x, int64_t columns,
-                              float* out) {
+ORRERY_INLINE void dense_tile(const std::byte* w, int64_t row_bytes, const float* x, int64_t x_stride,
+                              int64_t columns, float* out) {
     F32 sums[W][R];
     UNROLLED
     for (auto& of_weight : sums)
@@ -184,7 +184,7 @@ ORRERY_INLINE void dense_tile(const std::byte* w, int64_t row_bytes, const float
                 weights[i] = load_weights<type>(w + i * row_bytes, k, lanes);
             UNROLLED
             for (int r = 0; r < R; ++r) {
-                const F32 v = load_some(x + r * columns + k, lanes);
+                const F32 v = load_some(x + r * x_stride + k, lanes);
                 UNROLLED
                 for (int i = 0; i < W; ++i)
                     sums[i][r] = fma(weights[i], v, sums[i][r]);
@@ -198,47 +198,47 @@ ORRERY_INLINE void dense_tile(const std::byte* w, int64_t row_bytes, const float
 }
 
 template <TensorType type, int W, int R>
-ORRERY_INLINE void dense_block(const std::byte* w, int64_t row_bytes, const float* x, int64_t columns,
-                               int64_t row, int64_t column, const Output& output) {
+ORRERY_INLINE void dense_block(const std::byte* w, int64_t row_bytes, const float* x, int64_t x_stride,
+                               int64_t columns, int64_t row, int64_t column, const Output& output) {
     float results[R * W + 16];
-    dense_tile<type, W, R>(w, row_bytes, x + row * columns, columns, results);
+    dense_tile<type, W, R>(w, row_bytes, x + row * x_stride, x_stride, columns, results);
     UNROLLED
     for (int r = 0; r < R; ++r)
         put(load_first(results + r * W, W), output, row + r, column, W);
 }
 
 template <TensorType type, int W>
-ORRERY_INLINE void dense_rows_of(const std::byte* w, int64_t row_bytes, const float* x, int64_t columns,
-                                 int64_t rows, int64_t column, const Output& output) {
+ORRERY_INLINE void dense_rows_of(const std::byte* w, int64_t row_bytes, const float* x, int64_t x_stride,
+                                 int64_t columns, int64_t rows, int64_t column, const Output& output) {
     int64_t row = 0;
     for (; row + dense_rows <= rows; row += dense_rows)
-        dense_block<type, W, dense_rows>(w, row_bytes, x, columns, row, column, output);
+        dense_block<type, W, dense_rows>(w, row_bytes, x, x_stride, columns, row, column, output);
     if (dense_rows > 2)
         for (; row + 2 <= rows; row += 2)
-            dense_block<type, W, 2>(w, row_bytes, x, columns, row, column, output);
+            dense_block<type, W, 2>(w, row_bytes, x, x_stride, columns, row, column, output);
     for (; row < rows; ++row)
-        dense_block<type, W, 1>(w, row_bytes, x, columns, row, column, output);
+        dense_block<type, W, 1>(w, row_bytes, x, x_stride, columns, row, column, output);
 }
 
 template <TensorType type>
-void dense_of(const std::byte* w, int64_t columns, int64_t first, int64_t last, const float* x, int64_t rows,
-              const Output& output) {
+void dense_of(const std::byte* w, int64_t columns, int64_t first, int64_t last, const float* x,
+              int64_t x_stride, int64_t rows, const Output& output) {
     const int64_t row_bytes = columns * (type == TensorType::F32 ? 4 : 2);
     int64_t column = first;
     for (; column + 4 <= last; column += 4)
-        dense_rows_of<type, 4>(w + column * row_bytes, row_bytes, x, columns, rows, column, output);
+        dense_rows_of<type, 4>(w + column * row_bytes, row_bytes, x, x_stride, columns, rows, column, output);
     for (; column < last; ++column)
-        dense_rows_of<type, 1>(w + column * row_bytes, row_bytes, x, columns, rows, column, output);
+        dense_rows_of<type, 1>(w + column * row_bytes, row_bytes, x, x_stride, columns, rows, column, output);
 }
 
 void dense(TensorType type, const std::byte* w, int64_t columns, int64_t first, int64_t last, const float* x,
-           int64_t rows, const Output& output) {
+           int64_t x_stride, int64_t rows, const Output& output) {
     if (type == TensorType::F32)
-        dense_of<TensorType::F32>(w, columns, first, last, x, rows, output);
+        dense_of<TensorType::F32>(w, columns, first, last, x, x_stride, rows, output);
     else if (type == TensorType::F16)
-        dense_of<TensorType::F16>(w, columns, first, last, x, rows, output);
+        dense_of<TensorType::F16>(w, columns, first, last, x, x_stride, rows, output);
     else
-        dense_of<TensorType::BF16>(w, columns, first, last, x, rows, output);
+        dense_of<TensorType::BF16>(w, columns, first, last, x, x_stride, rows, output);
 }
 
 } // namespace

@@ -35,10 +35,12 @@ void Program::begin(const ForwardBatch& batch) {
     auto copy = std::make_shared<Batch>();
     copy->ids.assign(batch.ids.begin(), batch.ids.end());
     copy->positions.assign(batch.positions.begin(), batch.positions.end());
-    copy->slots.assign(batch.kv_slots.begin(), batch.kv_slots.end());
     copy->spans.assign(batch.spans.begin(), batch.spans.end());
-    copy->block_tables.assign(batch.block_tables.begin(), batch.block_tables.end());
     copy->output_rows.assign(batch.output_rows.begin(), batch.output_rows.end());
+    for (const BlockLayout& layout : batch.layouts)
+        copy->layouts.push_back({{layout.kv_slots.begin(), layout.kv_slots.end()},
+                                 {layout.table_offsets.begin(), layout.table_offsets.end()},
+                                 {layout.block_tables.begin(), layout.block_tables.end()}});
     for (const int32_t position : batch.positions)
         copy->positions_end = std::max<int64_t>(copy->positions_end, int64_t{position} + 1);
     batch_ = std::move(copy);
@@ -62,7 +64,14 @@ int64_t Program::fair_chunk(int64_t items) const {
     return std::max<int64_t>(1, items / (int64_t{pool_.threads()} * 4));
 }
 
-void Program::embed(const CpuWeight& table, float* out, float scale) {
+const Program::Layout& Program::layout(int index) const {
+    if (index < 0 || static_cast<size_t>(index) >= batch_->layouts.size())
+        throw Error("The batch has " + std::to_string(batch_->layouts.size()) +
+                    " block layouts: there is no layout " + std::to_string(index) + ".");
+    return batch_->layouts[static_cast<size_t>(index)];
+}
+
+void Program::embed(const CpuWeight& table, Rows out, float scale) {
     for (const int32_t id : batch_->ids)
         if (id < 0 || id >= table.rows)
             throw Error("Token " + std::to_string(id) + " is not one of the " + std::to_string(table.rows) +
@@ -70,7 +79,7 @@ void Program::embed(const CpuWeight& table, float* out, float scale) {
     record(&KernelProfile::other_ns, rows(), fair_chunk(rows()),
            [batch = batch_, &table, out, scale](int64_t first, int64_t last, int) {
                for (int64_t row = first; row < last; ++row) {
-                   float* target = out + row * table.columns;
+                   float* target = out.row(row);
                    table.decode_row(batch->ids[static_cast<size_t>(row)], target);
                    if (scale != 1.0f)
                        for (int64_t i = 0; i < table.columns; ++i)
@@ -79,46 +88,48 @@ void Program::embed(const CpuWeight& table, float* out, float scale) {
            });
 }
 
-void Program::rope_store(const RopeStoreOp& op, KvStore& store, float* qkv, const float* rope) {
-    const KvCacheSpec& spec = store.spec();
+void Program::rope_store(const RopeStoreArguments& a) {
+    const KvCacheSpec& spec = a.store->spec();
     const int64_t slots = int64_t{spec.blocks} * spec.block_size;
-    for (const int32_t slot : batch_->slots)
-        if (slot < 0 || slot >= slots)
+    const std::vector<int32_t>& kv_slots = layout(a.layout).slots;
+    if (static_cast<int64_t>(kv_slots.size()) != rows())
+        throw Error("The batch has " + std::to_string(rows()) + " rows and " +
+                    std::to_string(kv_slots.size()) + " slots for keys and values.");
+    for (const int32_t slot : kv_slots)
+        if (slot < -1 || slot >= slots)
             throw Error("Slot " + std::to_string(slot) + " is not one of the " + std::to_string(slots) +
                         " slots of the key/value cache.");
     grow_scratch(2 * align_up(static_cast<size_t>(spec.key_length), 32) * sizeof(float));
-    const int64_t key_length = spec.key_length;
-    const int64_t value_length = spec.value_length;
-    const int64_t heads = op.heads;
-    const int64_t columns = (heads + spec.kv_heads) * key_length + spec.kv_heads * value_length;
-    const auto turn = op.style == RopeStyle::interleaved ? kernels_.rope_interleaved : kernels_.rope_halves;
+    const auto turn =
+        a.rope.style == RopeStyle::interleaved ? kernels_.rope_interleaved : kernels_.rope_halves;
     record(&KernelProfile::other_ns, rows(), fair_chunk(rows()),
-           [=, this, batch = batch_, &store, layer = op.layer,
-            dimensions = op.dimensions](int64_t first, int64_t last, int thread) {
-               const KvCacheSpec& s = store.spec();
+           [a, turn, &kv_slots, this, batch = batch_](int64_t first, int64_t last, int thread) {
+               const KvCacheSpec& s = a.store->spec();
                auto* scratch = threads_[static_cast<size_t>(thread)].scratch.as<float>();
                for (int64_t row = first; row < last; ++row) {
                    const auto index = static_cast<size_t>(row);
-                   float* x = qkv + row * columns;
-                   if (rope != nullptr)
-                       turn(x, heads + s.kv_heads, key_length,
-                            rope + int64_t{batch->positions[index]} * dimensions, dimensions);
-                   const float* keys = x + heads * key_length;
-                   const float* values = keys + s.kv_heads * key_length;
-                   for (int h = 0; h < s.kv_heads; ++h)
-                       store.store(layer, h, batch->slots[index], keys + h * key_length,
-                                   values + h * value_length, kernels_, scratch);
+                   float* keys = a.k.row(row);
+                   const float* values = a.v.row(row);
+                   if (a.rope_table != nullptr) {
+                       const float* rotation =
+                           a.rope_table + int64_t{batch->positions[index]} * a.rope.dimensions;
+                       turn(a.q.row(row), a.heads, s.key_length, rotation, a.rope.dimensions);
+                       turn(keys, s.kv_heads, s.key_length, rotation, a.rope.dimensions);
+                   }
+                   const int32_t slot = kv_slots[index];
+                   for (int h = 0; slot >= 0 && h < s.kv_heads; ++h)
+                       a.store->store(a.layer, h, slot, keys + int64_t{h} * s.key_length,
+                                      values + int64_t{h} * s.value_length, kernels_, scratch);
                }
            });
 }
 
-void Program::gather(const float* x, float* out, int64_t columns) {
+void Program::gather(Rows x, Rows out, int64_t columns) {
     const int64_t wanted = output_rows();
     record(&KernelProfile::other_ns, wanted, fair_chunk(wanted),
            [batch = batch_, x, out, columns](int64_t first, int64_t last, int) {
                for (int64_t i = first; i < last; ++i)
-                   std::memcpy(out + i * columns,
-                               x + int64_t{batch->output_rows[static_cast<size_t>(i)]} * columns,
+                   std::memcpy(out.row(i), x.row(batch->output_rows[static_cast<size_t>(i)]),
                                static_cast<size_t>(columns) * sizeof(float));
            });
 }
@@ -132,6 +143,31 @@ void Program::copy_blocks(KvStore& store, std::span<const BlockCopy> copies) {
                    const BlockCopy& copy = list[static_cast<size_t>(i)];
                    if (copy.from != copy.to)
                        std::memcpy(store.block(copy.to), store.block(copy.from), store.block_bytes());
+               }
+           });
+}
+
+void Program::copy_blocks_out(KvStore& store, std::span<const BlockTransfer> transfers, std::byte* host) {
+    std::vector<BlockTransfer> list(transfers.begin(), transfers.end());
+    const auto count = static_cast<int64_t>(list.size());
+    record(&KernelProfile::other_ns, count, 1,
+           [&store, host, list = std::move(list)](int64_t first, int64_t last, int) {
+               for (int64_t i = first; i < last; ++i) {
+                   const BlockTransfer& transfer = list[static_cast<size_t>(i)];
+                   std::memcpy(host + transfer.host_offset, store.block(transfer.block), store.block_bytes());
+               }
+           });
+}
+
+void Program::copy_blocks_in(KvStore& store, std::span<const BlockTransfer> transfers,
+                             const std::byte* host) {
+    std::vector<BlockTransfer> list(transfers.begin(), transfers.end());
+    const auto count = static_cast<int64_t>(list.size());
+    record(&KernelProfile::other_ns, count, 1,
+           [&store, host, list = std::move(list)](int64_t first, int64_t last, int) {
+               for (int64_t i = first; i < last; ++i) {
+                   const BlockTransfer& transfer = list[static_cast<size_t>(i)];
+                   std::memcpy(store.block(transfer.block), host + transfer.host_offset, store.block_bytes());
                }
            });
 }
@@ -152,6 +188,7 @@ void Program::run() {
         });
     }
     families_.clear();
+    ++runs_;
 }
 
 KernelProfile Program::take_profile() {

@@ -31,19 +31,14 @@ struct Program::AttentionJob {
         size_t partials; ///< where its first part goes in Program::partials_, in floats
     };
     std::shared_ptr<const Batch> batch;
-    KvStore* store = nullptr;
-    int layer = 0;
-    int heads = 0;
+    AttentionArguments arguments;
+    const Layout* layout = nullptr;
     int group = 0; ///< query heads per key/value head
-    float scale = 0.0f;
-    const float* qkv = nullptr;
-    int64_t qkv_columns = 0;
-    float* out = nullptr;
     std::vector<Tile> tiles;
     /// Where the parts of a tile are worked on apart: {tile, part}.
     std::vector<std::pair<int, int>> parts;
 
-    int64_t value_length() const { return store->spec().value_length; }
+    int64_t value_length() const { return arguments.store->spec().value_length; }
     /// Floats of one part's results: peak and sum of each query, then the weighted values.
     size_t partial_floats(const Tile& tile) const {
         return static_cast<size_t>(int64_t{tile.rows} * group * (value_length() + 2));
@@ -54,30 +49,30 @@ struct Program::AttentionJob {
     }
     float* output(const Tile& tile, int query) const {
         const int64_t row = tile.first_row + query / group;
-        return out + (row * heads + tile.head * group + query % group) * value_length();
+        return arguments.out.row(row) + (tile.head * group + query % group) * value_length();
     }
 };
 
-void Program::attention(const AttentionOp& op, KvStore& store, const float* qkv, float* out) {
+void Program::attention(const AttentionArguments& a) {
+    const KvStore& store = *a.store;
     const KvCacheSpec& spec = store.spec();
     auto job = std::make_shared<AttentionJob>();
     job->batch = batch_;
-    job->store = &store;
-    job->layer = op.layer;
-    job->heads = op.heads;
-    job->group = op.heads / spec.kv_heads;
-    job->scale = op.scale;
-    job->qkv = qkv;
-    job->qkv_columns =
-        int64_t{op.heads + spec.kv_heads} * spec.key_length + int64_t{spec.kv_heads} * spec.value_length;
-    job->out = out;
+    job->arguments = a;
+    job->layout = &layout(a.layout);
+    job->group = a.heads / spec.kv_heads;
+    if (job->layout->table_offsets.size() != batch_->spans.size())
+        throw Error("The batch has " + std::to_string(batch_->spans.size()) + " spans and " +
+                    std::to_string(job->layout->table_offsets.size()) + " block tables.");
 
     const int tile_height = std::max(1, queries_per_tile / job->group);
     size_t partials = 0;
-    for (const Span& span : batch_->spans) {
+    for (size_t s = 0; s < batch_->spans.size(); ++s) {
+        const Span& span = batch_->spans[s];
+        const int32_t table_offset = job->layout->table_offsets[s];
         const int64_t blocks =
             (int64_t{span.first_position} + span.rows + spec.block_size - 1) / spec.block_size;
-        if (span.table_offset + blocks > static_cast<int64_t>(batch_->block_tables.size()))
+        if (table_offset + blocks > static_cast<int64_t>(job->layout->block_tables.size()))
             throw Error("A block table ends before position " +
                         std::to_string(span.first_position + span.rows) + ".");
         for (int row = 0; row < span.rows; row += tile_height)
@@ -87,7 +82,7 @@ void Program::attention(const AttentionOp& op, KvStore& store, const float* qkv,
                 tile.first_position = span.first_position + row;
                 tile.rows = std::min(tile_height, span.rows - row);
                 tile.head = head;
-                tile.table_offset = span.table_offset;
+                tile.table_offset = table_offset;
                 tile.parts = static_cast<int>((tile.first_position + tile.rows - 1) / part_tokens + 1);
                 tile.partials = partials;
                 partials += job->partial_floats(tile) * static_cast<size_t>(tile.parts);
@@ -132,7 +127,8 @@ void Program::run_attention(const AttentionJob& job, int64_t item, int thread) {
     const bool split = !job.parts.empty();
     const AttentionJob::Tile& tile =
         job.tiles[static_cast<size_t>(split ? job.parts[static_cast<size_t>(item)].first : item)];
-    const KvCacheSpec& spec = job.store->spec();
+    const AttentionArguments& a = job.arguments;
+    const KvCacheSpec& spec = a.store->spec();
     const int key_length = spec.key_length;
     const int64_t value_length = spec.value_length;
     const int queries = tile.rows * job.group;
@@ -149,7 +145,7 @@ void Program::run_attention(const AttentionJob& job, int64_t item, int thread) {
     float* store_scratch = at;
 
     for (int i = 0; i < queries; ++i) {
-        const float* source = job.qkv + (tile.first_row + i / job.group) * job.qkv_columns +
+        const float* source = a.q.row(tile.first_row + i / job.group) +
                               int64_t{tile.head * job.group + i % job.group} * key_length;
         if (rotates_keys(spec.type)) {
             std::copy_n(source, key_length, row_scratch);
@@ -158,8 +154,8 @@ void Program::run_attention(const AttentionJob& job, int64_t item, int thread) {
         }
         float* target = q + int64_t{i / 8} * 8 * query_rows(key_length) + i % 8;
         for (int d = 0; d < key_length; ++d)
-            target[d * 8] = source[d] * job.scale;
-        if (job.store->read_as() != KvType::int4)
+            target[d * 8] = source[d] * a.scale;
+        if (a.store->read_as() != KvType::int4)
             continue;
         float* sums = target + int64_t{8} * key_length;
         for (int first = 0; first < key_length; first += 16, sums += 8) {
@@ -184,9 +180,9 @@ void Program::run_attention(const AttentionJob& job, int64_t item, int thread) {
     const auto run_part = [&](int p) {
         for (int i = 0; i < queries; ++i)
             tokens[i] = static_cast<int32_t>(job.tokens(tile, i / job.group, p));
-        job.store->fill_part(part, job.layer, tile.head, job.batch->block_tables.data() + tile.table_offset,
-                             int64_t{p} * part_tokens, job.tokens(tile, tile.rows - 1, p), store_scratch);
-        kernels_.attention[static_cast<size_t>(job.store->read_as())](part);
+        a.store->fill_part(part, a.layer, tile.head, job.layout->block_tables.data() + tile.table_offset,
+                           int64_t{p} * part_tokens, job.tokens(tile, tile.rows - 1, p), store_scratch);
+        kernels_.attention[static_cast<size_t>(a.store->read_as())](part);
     };
 
     if (split) {

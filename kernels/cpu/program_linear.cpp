@@ -33,7 +33,7 @@ void Program::linear(const LinearArguments& a) {
     if (a.rows <= 0)
         return;
     const CpuWeight& weight = *a.weight;
-    const bool prepares_floats = a.prologue != Prologue::none && weight.has_dense;
+    const bool prepares_floats = a.has_prologue() && weight.has_dense;
     const bool prepares = weight.has_packed || prepares_floats;
     const auto row_floats = static_cast<size_t>(weight.columns) * sizeof(float);
     const size_t block_bytes =
@@ -79,20 +79,14 @@ void Program::prepare_rows(const LinearArguments& a, int64_t first, int64_t last
     const CpuWeight& weight = *a.weight;
     const int64_t columns = weight.columns;
     for (int64_t r = first; r < last; ++r) {
-        const float* x = a.x + r * columns * (a.prologue == Prologue::silu_gate ? 2 : 1);
+        const float* x = a.x.row(r);
         float* target = floats != nullptr ? floats + r * columns : row;
-        switch (a.prologue) {
-        case Prologue::none:
-            break;
-        case Prologue::rms_norm:
-            kernels_.rms_norm(x, a.norm, a.eps, target, columns);
-            break;
-        case Prologue::silu_gate:
+        if (a.norm.kind != NormKind::none)
+            kernels_.rms_norm(x, a.norm_weight, a.norm.eps, target, columns);
+        else if (a.activation.kind != ActivationKind::none)
             kernels_.silu_gate(x, target, columns);
-            break;
-        }
         if (weight.has_packed)
-            kernels_.quantise(a.prologue == Prologue::none ? x : target,
+            kernels_.quantise(a.has_prologue() ? target : x,
                               blocks + r / row_group * row_group * (columns / 32) + r % row_group, columns);
     }
 }
@@ -103,6 +97,7 @@ void Program::run_linear(const LinearJob& job, int64_t first, int64_t last, int 
     const int64_t columns = weight.columns;
     const ActivationBlock* blocks = activations_.as<ActivationBlock>();
     const float* floats = float_rows_.as<float>();
+    int64_t floats_stride = columns;
     if (job.serial != 0) {
         Thread& own = threads_[static_cast<size_t>(thread)];
         auto* own_blocks = own.scratch.as<ActivationBlock>();
@@ -114,8 +109,10 @@ void Program::run_linear(const LinearJob& job, int64_t first, int64_t last, int 
         blocks = own_blocks;
         floats = own_floats;
     }
-    if (a.prologue == Prologue::none)
-        floats = a.x;
+    if (!a.has_prologue()) {
+        floats = a.x.data;
+        floats_stride = a.x.stride;
+    }
 
     for (int64_t item = first; item < last; ++item) {
         const int64_t first_row = item / job.items_per_block * job.row_block;
@@ -128,8 +125,8 @@ void Program::run_linear(const LinearJob& job, int64_t first, int64_t last, int 
             if (from >= to)
                 continue;
             Output output;
-            output.out = a.out + first_row * weight.rows + slice.first_row;
-            output.stride = weight.rows;
+            output.out = a.out.row(first_row) + slice.first_row;
+            output.stride = a.out.stride;
             output.bias = a.bias != nullptr ? a.bias + slice.first_row : nullptr;
             output.accumulate = a.accumulate;
             if (slice.is_packed)
@@ -137,8 +134,8 @@ void Program::run_linear(const LinearJob& job, int64_t first, int64_t last, int 
                     slice.packed, from, to, blocks + first_row * (columns / 32), rows, output);
             else
                 kernels_.dense(slice.part.type, slice.part.bytes, columns, from * tile_rows,
-                               std::min(to * tile_rows, slice.part.rows), floats + first_row * columns, rows,
-                               output);
+                               std::min(to * tile_rows, slice.part.rows), floats + first_row * floats_stride,
+                               floats_stride, rows, output);
         }
     }
 }

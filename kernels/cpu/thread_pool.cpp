@@ -100,6 +100,7 @@ void ThreadPool::work(int thread) {
 void ThreadPool::run(std::vector<Phase> phases, const std::function<void(size_t)>& after_phase) {
     if (phases.empty())
         return;
+    const std::lock_guard lock(running_);
     // Each worker is inside of one slot at most, so one of the slots is free or about to be.
     size_t index = 0;
     while (slots_[index]->inside.load() != 0)

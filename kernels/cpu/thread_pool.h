@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -39,6 +40,7 @@ public:
 
     /// Runs all phases in order; the calling thread is thread 0. `after_phase`, where given, is called by
     /// the calling thread with the index of each phase that has just ended.
+    /// Several threads may call: their programs run one after the other, each on all threads.
     void run(std::vector<Phase> phases, const std::function<void(size_t)>& after_phase = {});
 
     /// Runs one phase of `items` items.
@@ -72,6 +74,7 @@ private:
     alignas(64) std::atomic<uint32_t> bell_{0};
     std::atomic<bool> stopping_{false};
     uint64_t epoch_ = 0;
+    std::mutex running_; ///< held by the caller of run()
     std::vector<std::thread> workers_;
 };
 

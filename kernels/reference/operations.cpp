@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <numbers>
 
 namespace orrery::kernels::reference {
 
@@ -23,59 +23,78 @@ double dot(std::span<const float> a, std::span<const float> b) {
     return sum;
 }
 
-void rms_norm(std::span<const float> x, std::span<const float> norm, float eps, std::span<float> out) {
-    const double mean_of_squares = dot(x, x) / static_cast<double>(x.size());
-    const double scale = 1.0 / std::sqrt(mean_of_squares + static_cast<double>(eps));
-    for (size_t i = 0; i < x.size(); ++i)
-        out[i] = static_cast<float>(x[i] * scale * norm[i]);
-}
-
-void silu_gate(std::span<const float> gate, std::span<const float> up, std::span<float> out) {
-    for (size_t i = 0; i < gate.size(); ++i) {
-        const double z = gate[i];
-        out[i] = static_cast<float>(z / (1.0 + std::exp(-z)) * up[i]);
+void norm(std::span<const float> x, const NormValues& norm, std::span<float> out) {
+    const auto count = static_cast<double>(x.size());
+    double mean = 0.0;
+    double mean_of_squares = 0.0; // of x − mean
+    switch (norm.kind) {
+    case NormKind::none:
+        std::copy(x.begin(), x.end(), out.begin());
+        return;
+    case NormKind::rms:
+        mean_of_squares = dot(x, x) / count;
+        break;
+    case NormKind::layer:
+        for (const float value : x)
+            mean += value;
+        mean /= count;
+        for (const float value : x)
+            mean_of_squares += (value - mean) * (value - mean);
+        mean_of_squares /= count;
+        break;
+    }
+    const double scale = 1.0 / std::sqrt(mean_of_squares + static_cast<double>(norm.eps));
+    for (size_t i = 0; i < x.size(); ++i) {
+        double value = (x[i] - mean) * scale;
+        if (!norm.weight.empty())
+            value *= static_cast<double>(norm.weight[i]) + static_cast<double>(norm.weight_offset);
+        if (!norm.bias.empty())
+            value += norm.bias[i];
+        out[i] = static_cast<float>(value);
     }
 }
 
-void turn(std::span<float> head, std::span<const float> cosines_and_sines, RopeStyle style) {
-    const size_t pairs = cosines_and_sines.size() / 2;
-    for (size_t pair = 0; pair < pairs; ++pair) {
-        const bool interleaved = style == RopeStyle::interleaved;
-        float& first = head[interleaved ? 2 * pair : pair];
-        float& second = head[interleaved ? 2 * pair + 1 : pair + pairs];
-        const float cosine = cosines_and_sines[2 * pair];
-        const float sine = cosines_and_sines[2 * pair + 1];
-        const float a = first;
-        const float b = second;
-        first = a * cosine - b * sine;
-        second = a * sine + b * cosine;
+double activate(ActivationKind kind, double z, double alpha) {
+    switch (kind) {
+    case ActivationKind::none:
+        return z;
+    case ActivationKind::silu:
+        return z / (1.0 + std::exp(-alpha * z));
+    case ActivationKind::gelu:
+        return z * 0.5 * std::erfc(-z / std::numbers::sqrt2);
+    case ActivationKind::gelu_tanh:
+        return 0.5 * z *
+               (1.0 + std::tanh(std::sqrt(2.0 * std::numbers::inv_pi) * (z + 0.044715 * z * z * z)));
+    case ActivationKind::relu2:
+        return z <= 0.0 ? 0.0 : z * z; // a NaN stays one
+    case ActivationKind::sigmoid:
+        return 1.0 / (1.0 + std::exp(-z));
     }
+    return z;
 }
 
-void attend(std::span<const float> query, std::span<const float> keys, std::span<const float> values,
-            float scale, std::span<float> out) {
-    const size_t key_length = query.size();
-    const size_t value_length = out.size();
-    const size_t tokens = keys.size() / key_length;
+double soft_cap(double z, double cap) {
+    return cap > 0.0 ? cap * std::tanh(z / cap) : z;
+}
 
-    std::vector<double> weights(tokens);
-    for (size_t token = 0; token < tokens; ++token)
-        weights[token] = dot(query, keys.subspan(token * key_length, key_length)) * scale;
-
-    // Subtracting the largest score changes nothing but keeps the exponentials from overflowing.
-    const double largest = *std::max_element(weights.begin(), weights.end());
-    double total = 0.0;
-    for (double& weight : weights) {
-        weight = std::exp(weight - largest);
-        total += weight;
+void activate(std::span<const float> x, const Activation& activation, std::span<float> out) {
+    const double alpha = activation.alpha;
+    if (!activation.gated) {
+        for (size_t i = 0; i < out.size(); ++i)
+            out[i] = static_cast<float>(activate(activation.kind, x[i], alpha));
+        return;
     }
-
-    std::vector<double> mean(value_length);
-    for (size_t token = 0; token < tokens; ++token)
-        for (size_t i = 0; i < value_length; ++i)
-            mean[i] += weights[token] * static_cast<double>(values[token * value_length + i]);
-    for (size_t i = 0; i < value_length; ++i)
-        out[i] = static_cast<float>(mean[i] / total);
+    const double limit = activation.limit;
+    for (size_t i = 0; i < out.size(); ++i) {
+        double gate = x[i];
+        double up = x[i + out.size()];
+        if (limit > 0.0) {
+            gate = std::min(gate, limit);
+            up = std::clamp(up, -limit, limit);
+        }
+        out[i] = static_cast<float>(activate(activation.kind, gate, alpha) *
+                                    (up + static_cast<double>(activation.up_offset)));
+    }
 }
 
 } // namespace orrery::kernels::reference

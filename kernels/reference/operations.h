@@ -1,8 +1,9 @@
-// The arithmetic of a transformer, one row at a time, as a textbook would write it. Sums are taken in
-// double and in an order that depends on their length alone, so a row's result never depends on other rows.
+// The arithmetic of a forward pass, one row or one head at a time, as a textbook would write it: a function
+// for each formula of kernels/operations.h. Sums are taken in double and in an order that depends on their
+// length alone, so a row's result never depends on other rows.
 #pragma once
 
-#include "kernels/backend.h"
+#include "kernels/operations.h"
 
 #include <span>
 
@@ -11,19 +12,46 @@ namespace orrery::kernels::reference {
 /// Σ a[i] · b[i], both of the same length.
 double dot(std::span<const float> a, std::span<const float> b);
 
-/// out = x / √(mean(x²) + eps) · norm   (Zhang & Sennrich 2019)
-void rms_norm(std::span<const float> x, std::span<const float> norm, float eps, std::span<float> out);
+// ---------------------------------------------------------------- norms and activations
 
-/// out = silu(gate) · up with silu(z) = z / (1 + e^−z)   (Shazeer 2020)
-void silu_gate(std::span<const float> gate, std::span<const float> up, std::span<float> out);
+/// A Norm and what its buffers hold.
+struct NormValues {
+    NormKind kind = NormKind::none;
+    std::span<const float> weight = {}; ///< as long as the row; empty: 1
+    std::span<const float> bias = {};   ///< as long as the row; empty: 0
+    float eps = 1e-5f;
+    float weight_offset = 0.0f;
+};
 
-/// Turns the pairs of `head` by the angles whose cosines and sines are given, [pairs, 2] (Su et al. 2021):
+/// NormKind's formula over one row. `out` may be `x`.
+void norm(std::span<const float> x, const NormValues& norm, std::span<float> out);
+
+/// ActivationKind's formula.
+double activate(ActivationKind kind, double z, double alpha = 1.0);
+
+/// Activation's formula over one row: x is as long as `out`, or twice as long where it is gated.
+void activate(std::span<const float> x, const Activation& activation, std::span<float> out);
+
+/// cap · tanh(z / cap), or z where cap is 0 (Bello et al. 2016).
+double soft_cap(double z, double cap);
+
+// ---------------------------------------------------------------- attention
+
+/// Rotates the pairs of `head` by the angles whose cosines and sines are given, [pairs, 2] (Su et al. 2021):
 /// (a, b) ← (a·cos − b·sin, a·sin + b·cos). Only the first 2·pairs elements take part.
-void turn(std::span<float> head, std::span<const float> cosines_and_sines, RopeStyle style);
+void apply_rope(std::span<float> head, std::span<const float> cosines_and_sines, RopeStyle style);
 
-/// One query over the tokens it may see: out = softmax(scale · keys · query) · values.
-/// keys is [tokens, key_length], values [tokens, value_length]; tokens = keys.size() / query.size() > 0.
+/// How scores are made of the products of one query head and its keys.
+struct ScoreOptions {
+    float scale = 1.0f;
+    float soft_cap = 0.0f;       ///< 0: none
+    float alibi = 0.0f;          ///< added to a score for each token nearer to the query
+    const float* sink = nullptr; ///< the score of a token without a value, or none
+};
+
+/// One query over the tokens it may see, its own last: AttentionOp's formula. keys is [tokens, key_length],
+/// values [tokens, value_length]; tokens = keys.size() / query.size() > 0.
 void attend(std::span<const float> query, std::span<const float> keys, std::span<const float> values,
-            float scale, std::span<float> out);
+            const ScoreOptions& options, std::span<float> out);
 
 } // namespace orrery::kernels::reference

@@ -103,19 +103,17 @@ AttentionCase::Outcome AttentionCase::run(Backend& backend, KvCache cache, const
     for (const std::vector<Piece>& pieces : plan) {
         Floats rows;
         std::vector<int32_t> positions;
-        std::vector<int32_t> kv_slots;
-        std::vector<int32_t> tables;
+        BlockTables tables;
         std::vector<Span> spans;
         for (const Piece& piece : pieces) {
             const std::vector<int32_t>& table = block_tables_[piece.sequence];
-            spans.push_back({static_cast<int32_t>(positions.size()), piece.rows, piece.first_position,
-                             static_cast<int32_t>(tables.size())});
-            tables.insert(tables.end(), table.begin(), table.end());
+            spans.push_back({static_cast<int32_t>(positions.size()), piece.rows, piece.first_position});
+            tables.add(table);
             for (int32_t i = 0; i < piece.rows; ++i) {
                 const int32_t position = piece.first_position + i;
                 const int32_t block = table[static_cast<size_t>(position / spec_.block_size)];
                 positions.push_back(position);
-                kv_slots.push_back(block * spec_.block_size + position % spec_.block_size);
+                tables.kv_slots.push_back(block * spec_.block_size + position % spec_.block_size);
                 const float* row = &sequences_[piece.sequence][static_cast<size_t>(position) * width()];
                 rows.insert(rows.end(), row, row + width());
             }
@@ -124,16 +122,26 @@ AttentionCase::Outcome AttentionCase::run(Backend& backend, KvCache cache, const
         const OnDevice qkv(backend, rows);
         const OnDevice out(backend, positions.size() * out_width());
         const std::vector<int32_t> ids(positions.size());
-        backend.begin({ids, positions, kv_slots, spans, tables, {}});
-        backend.rope_store({.qkv = qkv,
+        const BlockLayout layout = tables.layout();
+        backend.begin({ids, positions, spans, {&layout, 1}, {}, {}});
+        const View all = matrix(qkv, static_cast<int64_t>(positions.size()), static_cast<int64_t>(width()));
+        const int64_t keys = int64_t{heads_} * spec_.key_length;
+        const int64_t values = keys + int64_t{spec_.kv_heads} * spec_.key_length;
+        backend.rope_store({.q = all.slice(0, keys),
+                            .k = all.slice(keys, values - keys),
+                            .v = all.slice(values, all.columns - values),
                             .cache = cache,
                             .layer = layer_,
                             .heads = heads_,
-                            .rope = dimensions_ > 0 ? Buffer(rope) : Buffer(),
-                            .dimensions = dimensions_,
-                            .style = style_});
-        backend.attention(
-            {.qkv = qkv, .cache = cache, .layer = layer_, .heads = heads_, .scale = scale_, .out = out});
+                            .rope = {.table = dimensions_ > 0 ? Buffer(rope) : Buffer(),
+                                     .dimensions = dimensions_,
+                                     .style = style_}});
+        backend.attention({.q = all.slice(0, keys),
+                           .out = matrix(out, all.rows, static_cast<int64_t>(out_width())),
+                           .cache = cache,
+                           .layer = layer_,
+                           .heads = heads_,
+                           .scale = scale_});
 
         const Floats turned = qkv.download(rows.size());
         const Floats attended = out.download(positions.size() * out_width());
@@ -155,8 +163,9 @@ Floats AttentionCase::last_row(const Outcome& outcome) const {
 }
 
 Floats AttentionCase::last_row_from_moved_blocks(Backend& backend, KvCache cache) {
+    const size_t block_bytes = backend.kv_block_bytes(spec_);
     std::vector<BlockCopy> copies;
-    std::vector<std::byte> content(backend.kv_block_bytes(spec_));
+    std::vector<BlockTransfer> out, in;
     for (size_t i = 0; i < block_tables_[0].size(); ++i) {
         const int32_t from = block_tables_[0][i];
         const int32_t to = spare_blocks_.back();
@@ -164,11 +173,15 @@ Floats AttentionCase::last_row_from_moved_blocks(Backend& backend, KvCache cache
         if (i % 2 == 0) {
             copies.push_back({from, to});
         } else {
-            backend.download_kv_block(cache, from, content);
-            backend.upload_kv_block(cache, to, content);
+            const size_t offset = out.size() * block_bytes;
+            out.push_back({from, offset});
+            in.push_back({to, offset});
         }
         block_tables_[0][i] = to;
     }
+    const Owned host(backend, backend.allocate_host(std::max<size_t>(out.size(), 1) * block_bytes));
+    backend.copy_kv_blocks_out(cache, out, host);
+    backend.copy_kv_blocks_in(cache, in, host);
     backend.copy_kv_blocks(cache, copies);
     // The row's own key is stored anew, in the moved block; all others are what was moved.
     return last_row(run(backend, cache, {{{0, tokens(0) - 1, 1}}}));

@@ -43,8 +43,12 @@ LinearCase::LinearCase(TensorType type, Random& random) {
 
     rows_ = random.one_of({1, random.number(2, 9), random.number(10, 70)});
     out_columns_ = bounds_.size();
-    prologue_ = random.one_of({Prologue::none, Prologue::rms_norm, Prologue::silu_gate});
-    x_columns_ = prologue_ == Prologue::silu_gate ? 2 * columns_ : columns_;
+    const int prologue = random.number(0, 2);
+    if (prologue == 1)
+        norm_kind_ = NormKind::rms;
+    if (prologue == 2)
+        activation_ = {.kind = ActivationKind::silu, .gated = true};
+    x_columns_ = activation_.gated ? 2 * columns_ : columns_;
     accumulate_ = random.coin();
     x_ = random.normal(static_cast<size_t>(rows_) * x_columns_, 0.1f, random.one_of({0.5f, 3.0f}));
     norm_ = random.normal(columns_, 1.0f, 0.3f);
@@ -57,7 +61,7 @@ LinearCase::LinearCase(TensorType type, Random& random) {
         shape_ +=
             (&part == &parts_.front() ? " " : " + ") + std::to_string(part.rows) + " " + info(part.type).name;
     static constexpr const char* prologues[] = {"", ", rms_norm", ", silu_gate"};
-    shape_ += prologues[static_cast<int>(prologue_)];
+    shape_ += prologues[prologue];
     shape_ += bias_.empty() ? "" : ", bias";
     shape_ += accumulate_ ? ", accumulate" : "";
 }
@@ -89,13 +93,11 @@ Floats LinearCase::run(Backend& backend, int first, int rows) const {
     const OnDevice out(backend, cut(before_, out_columns_));
     const OnDevice norm(backend, norm_);
     const OnDevice bias(backend, bias_);
-    backend.linear({.x = x,
+    backend.linear({.x = matrix(x, rows, static_cast<int64_t>(x_columns_)),
                     .weight = weight,
-                    .out = out,
-                    .rows = rows,
-                    .prologue = prologue_,
-                    .norm = prologue_ == Prologue::rms_norm ? Buffer(norm) : Buffer(),
-                    .eps = eps,
+                    .out = matrix(out, rows, static_cast<int64_t>(out_columns_)),
+                    .norm = {.kind = norm_kind_, .weight = norm, .eps = eps},
+                    .activation = activation_,
                     .bias = bias_.empty() ? Buffer() : Buffer(bias),
                     .accumulate = accumulate_});
     return out.download(static_cast<size_t>(rows) * out_columns_);
@@ -105,12 +107,10 @@ Floats LinearCase::run(Backend& backend, int first, int rows) const {
 Floats LinearCase::prepared(size_t row) const {
     const std::span from(&x_[row * x_columns_], x_columns_);
     Floats to(columns_);
-    if (prologue_ == Prologue::rms_norm)
-        reference::rms_norm(from, norm_, eps, to);
-    else if (prologue_ == Prologue::silu_gate)
-        reference::silu_gate(from.first(columns_), from.last(columns_), to);
+    if (norm_kind_ != NormKind::none)
+        reference::norm(from, {norm_kind_, norm_, {}, eps}, to);
     else
-        std::copy(from.begin(), from.end(), to.begin());
+        reference::activate(from, activation_, to);
     return to;
 }
 

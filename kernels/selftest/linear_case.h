@@ -38,7 +38,8 @@ private:
     size_t groups_ = 0;          ///< of 32 columns
     Floats group_squares_;       ///< Σ w² of each group, [out_columns, groups]
     std::vector<double> bounds_; ///< [out_columns]
-    Prologue prologue_ = Prologue::none;
+    NormKind norm_kind_ = NormKind::none;
+    Activation activation_;
     bool accumulate_ = false;
     Floats x_, norm_, bias_;
     Floats before_; ///< what the output holds beforehand

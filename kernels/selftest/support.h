@@ -81,6 +81,17 @@ private:
     Handle handle_;
 };
 
+/// A BlockLayout's arrays.
+struct BlockTables {
+    std::vector<int32_t> kv_slots, table_offsets, block_tables;
+
+    void add(std::span<const int32_t> table) {
+        table_offsets.push_back(static_cast<int32_t>(block_tables.size()));
+        block_tables.insert(block_tables.end(), table.begin(), table.end());
+    }
+    BlockLayout layout() const { return {kv_slots, table_offsets, block_tables}; }
+};
+
 /// How many elements differ in their bits.
 inline double different_bits(const Floats& a, const Floats& b) {
     double count = 0;

@@ -66,7 +66,7 @@ public:
         norm_ = floats(std::vector<float>(hidden, 1.0f));
         x_ = room(max_rows, hidden);
         qkv_out_ = room(max_rows, qkv_rows);
-        mixed_ = room(max_rows, hidden);
+        values_ = room(max_rows, hidden);
         gated_ = room(max_rows, 2 * feed_forward);
         last_ = room(max_rows, hidden);
         logits_ = room(64, vocab);
@@ -90,26 +90,43 @@ public:
         std::iota(table.begin(), table.end(), 0);
         std::vector<Span> spans;
         for (int s = 0; s < sequences; ++s) {
-            spans.push_back({s * rows, rows, position, 0});
+            spans.push_back({s * rows, rows, position});
             for (int r = 0; r < rows; ++r) {
                 positions.push_back(position + r);
                 kv_slots.push_back(position + r);
             }
             outputs.push_back((s + 1) * rows - 1);
         }
-        device_->begin({ids, positions, kv_slots, spans, table, outputs});
-        device_->embed({head_.weight, x_, 1.0f});
+        const std::vector<int32_t> table_offsets(static_cast<size_t>(sequences), 0);
+        const BlockLayout layout{kv_slots, table_offsets, table};
+        device_->begin({ids, positions, spans, {&layout, 1}, outputs, {}});
+        const View x = matrix(x_, total, hidden), qkv = matrix(qkv_out_, total, qkv_rows),
+                   values = matrix(values_, total, hidden), gated = matrix(gated_, total, 2 * feed_forward),
+                   last = matrix(last_, sequences, hidden);
+        const Norm norm{.kind = NormKind::rms, .weight = norm_};
+        const Activation silu{.kind = ActivationKind::silu, .gated = true};
+        const View q = qkv.slice(0, heads * head_size);
+        device_->embed({head_.weight, x});
         for (size_t i = 0; i < layers; ++i) {
-            linear(x_, qkv_[i], qkv_out_, total, Prologue::rms_norm, false);
-            device_->rope_store(
-                {qkv_out_, cache_, static_cast<int>(i), heads, rope_, head_size, RopeStyle::interleaved});
-            device_->attention({qkv_out_, cache_, static_cast<int>(i), heads, 0.125f, mixed_});
-            linear(mixed_, out_[i], x_, total, Prologue::none, true);
-            linear(x_, gate_up_[i], gated_, total, Prologue::rms_norm, false);
-            linear(gated_, down_[i], x_, total, Prologue::silu_gate, true);
+            const int layer = static_cast<int>(i);
+            device_->linear({.x = x, .weight = qkv_[i].weight, .out = qkv, .norm = norm});
+            device_->rope_store({.q = q,
+                                 .k = qkv.slice(heads * head_size, kv_heads * head_size),
+                                 .v = qkv.slice((heads + kv_heads) * head_size, kv_heads * head_size),
+                                 .cache = cache_,
+                                 .layer = layer,
+                                 .heads = heads,
+                                 .rope = {.table = rope_, .dimensions = head_size}});
+            device_->attention(
+                {.q = q, .out = values, .cache = cache_, .layer = layer, .heads = heads, .scale = 0.125f});
+            device_->linear({.x = values, .weight = out_[i].weight, .out = x, .accumulate = true});
+            device_->linear({.x = x, .weight = gate_up_[i].weight, .out = gated, .norm = norm});
+            device_->linear(
+                {.x = gated, .weight = down_[i].weight, .out = x, .activation = silu, .accumulate = true});
         }
-        device_->gather({x_, last_, hidden});
-        linear(last_, head_, logits_, sequences, Prologue::rms_norm, false);
+        device_->gather({x, last});
+        device_->linear(
+            {.x = last, .weight = head_.weight, .out = matrix(logits_, sequences, vocab), .norm = norm});
         device_->synchronize();
     }
 
@@ -142,20 +159,12 @@ private:
     Buffer room(int rows, int columns) {
         return device_->allocate(static_cast<size_t>(rows) * static_cast<size_t>(columns) * sizeof(float));
     }
-    void linear(Buffer x, const LoadedWeight& weight, Buffer out, int rows, Prologue prologue,
-                bool accumulate) {
-        LinearOp op{.x = x, .weight = weight.weight, .out = out, .rows = rows};
-        op.prologue = prologue;
-        op.norm = norm_;
-        op.accumulate = accumulate;
-        device_->linear(op);
-    }
 
     std::unique_ptr<Backend> device_;
     std::mt19937 random_;
     std::vector<LoadedWeight> qkv_, out_, gate_up_, down_;
     LoadedWeight head_;
-    Buffer norm_, x_, qkv_out_, mixed_, gated_, last_, logits_, rope_;
+    Buffer norm_, x_, qkv_out_, values_, gated_, last_, logits_, rope_;
     KvCacheSpec spec_;
     KvCache cache_;
 };
@@ -184,11 +193,10 @@ void linear_op(benchmark::State& state, TensorType type) {
     const WeightPart part{type, outputs, columns, bytes.data()};
     LinearOp op;
     op.weight = device->load_weight({&part, 1});
-    op.x = device->allocate(static_cast<size_t>(rows * columns) * sizeof(float));
+    op.x = matrix(device->allocate(static_cast<size_t>(rows * columns) * sizeof(float)), rows, columns);
     const auto x = test::random_floats(static_cast<size_t>(rows * columns), random);
-    device->upload(op.x, 0, std::as_bytes(std::span(x)));
-    op.out = device->allocate(static_cast<size_t>(rows * outputs) * sizeof(float));
-    op.rows = rows;
+    device->upload(op.x.buffer, 0, std::as_bytes(std::span(x)));
+    op.out = matrix(device->allocate(static_cast<size_t>(rows * outputs) * sizeof(float)), rows, outputs);
     Best best;
     for (auto _ : state)
         best.time([&] {

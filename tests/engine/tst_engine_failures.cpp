@@ -182,7 +182,7 @@ private:
 void TestEngineFailures::a_failing_device_ends_what_ran_and_no_more_data() {
     QTest::addColumn<QString>("operation");
     for (const char* operation : {"begin", "embed", "linear", "rope_store", "attention", "gather", "download",
-                                  "copy_kv_blocks", "download_kv_block", "upload_kv_block"})
+                                  "copy_kv_blocks", "copy_kv_blocks_out", "copy_kv_blocks_in"})
         QTest::newRow(operation) << QString(operation);
 }
 
@@ -342,7 +342,7 @@ void TestEngineFailures::every_call_to_the_device_fails_in_turn() {
                                   "copy_kv_blocks", "take_profile"})
         QVERIFY2(failed.contains(operation), operation);
     if (PreemptionMode(preemption) == PreemptionMode::swap)
-        QVERIFY(failed.contains("download_kv_block") && failed.contains("upload_kv_block"));
+        QVERIFY(failed.contains("copy_kv_blocks_out") && failed.contains("copy_kv_blocks_in"));
 }
 
 void TestEngineFailures::every_allocation_between_steps_fails_in_turn() {

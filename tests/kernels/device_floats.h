@@ -3,6 +3,8 @@
 
 #include "kernels/backend.h"
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 namespace orrery::test {
@@ -26,6 +28,27 @@ inline kernels::Weight load_f32(kernels::Backend& backend, const std::vector<flo
                                       static_cast<int64_t>(weights.size()) / columns, columns,
                                       reinterpret_cast<const std::byte*>(weights.data())};
     return backend.load_weight({&part, 1});
+}
+
+/// The bytes of one block of a cache.
+inline std::vector<std::byte> block_from_device(kernels::Backend& backend, kernels::KvCache cache,
+                                                int32_t block, size_t bytes) {
+    const kernels::HostMemory host = backend.allocate_host(bytes);
+    const kernels::BlockTransfer transfer = {block, 0};
+    backend.copy_kv_blocks_out(cache, {&transfer, 1}, host);
+    backend.wait(backend.fence());
+    std::vector<std::byte> content(host.bytes, host.bytes + bytes);
+    backend.release(host);
+    return content;
+}
+
+inline void block_to_device(kernels::Backend& backend, kernels::KvCache cache, int32_t block,
+                            const std::vector<std::byte>& content) {
+    const kernels::HostMemory host = backend.allocate_host(content.size());
+    std::copy(content.begin(), content.end(), host.bytes);
+    const kernels::BlockTransfer transfer = {block, 0};
+    backend.copy_kv_blocks_in(cache, {&transfer, 1}, host);
+    backend.release(host);
 }
 
 } // namespace orrery::test

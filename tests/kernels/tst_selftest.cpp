@@ -3,12 +3,11 @@
 #include "kernels/make_backend.h"
 #include "kernels/reference/reference_backend.h"
 #include "kernels/selftest.h"
-#include "tests/kernels/device_floats.h"
+#include "tests/support/watched_backend.h"
 
 #include <QtTest>
 
 #include <cmath>
-#include <map>
 #include <random>
 
 using namespace orrery;
@@ -33,53 +32,25 @@ enum class Fault {
 };
 
 /// A reference back end with one fault.
-class Faulty final : public Backend {
+class Faulty final : public test::WatchedBackend {
 public:
-    explicit Faulty(Fault fault) : fault_(fault) {}
+    explicit Faulty(Fault fault)
+        : WatchedBackend(std::make_unique<ReferenceBackend>(ReferenceOptions{.poison = true})),
+          fault_(fault) {}
 
-    const DeviceInfo& device() const override { return inner_.device(); }
-    Buffer allocate(size_t bytes) override { return inner_.allocate(bytes); }
-    void release(Buffer buffer) override { inner_.release(buffer); }
-    void upload(Buffer buffer, size_t offset, std::span<const std::byte> bytes) override {
-        inner_.upload(buffer, offset, bytes);
-    }
-    void download(Buffer buffer, size_t offset, std::span<std::byte> bytes) override {
-        inner_.download(buffer, offset, bytes);
-    }
-    Weight load_weight(std::span<const WeightPart> parts) override {
-        const Weight weight = inner_.load_weight(parts);
-        for (const WeightPart& part : parts)
-            weight_rows_[weight.id] += static_cast<size_t>(part.rows);
-        return weight;
-    }
-    void release(Weight weight) override { inner_.release(weight); }
-    size_t weight_bytes(Weight weight) const override { return inner_.weight_bytes(weight); }
-    KvCache create_kv_cache(const KvCacheSpec& spec) override {
-        spec_ = spec;
-        return inner_.create_kv_cache(spec);
-    }
-    void release(KvCache cache) override { inner_.release(cache); }
-    size_t kv_block_bytes(const KvCacheSpec& spec) const override { return inner_.kv_block_bytes(spec); }
     void copy_kv_blocks(KvCache cache, std::span<const BlockCopy> copies) override {
         if (fault_ != Fault::cache_ignores_copies)
-            inner_.copy_kv_blocks(cache, copies);
+            WatchedBackend::copy_kv_blocks(cache, copies);
     }
-    void download_kv_block(KvCache cache, int32_t block, std::span<std::byte> bytes) override {
-        inner_.download_kv_block(cache, block, bytes);
-    }
-    void upload_kv_block(KvCache cache, int32_t block, std::span<const std::byte> bytes) override {
+    void copy_kv_blocks_in(KvCache cache, std::span<const BlockTransfer> transfers,
+                           const HostMemory& from) override {
         if (fault_ != Fault::cache_ignores_uploads)
-            inner_.upload_kv_block(cache, block, bytes);
-    }
-    void begin(const ForwardBatch& batch) override {
-        rows_ = batch.positions.size();
-        output_rows_ = batch.output_rows.size();
-        inner_.begin(batch);
+            WatchedBackend::copy_kv_blocks_in(cache, transfers, from);
     }
     void embed(const EmbedOp& op) override {
         EmbedOp changed = op;
         changed.scale = fault_ == Fault::embed_scale ? op.scale * 1.01f : op.scale;
-        inner_.embed(changed);
+        WatchedBackend::embed(changed);
     }
     void linear(const LinearOp& op) override {
         if (fault_ == Fault::throws)
@@ -87,60 +58,54 @@ public:
         LinearOp changed = op;
         if (fault_ == Fault::linear_no_bias)
             changed.bias = {};
-        if (fault_ == Fault::linear_no_norm && op.prologue == Prologue::rms_norm)
-            changed.prologue = Prologue::none;
-        inner_.linear(changed);
-        const size_t columns = weight_rows_[op.weight.id];
-        const size_t rows = static_cast<size_t>(op.rows);
+        if (fault_ == Fault::linear_no_norm)
+            changed.norm = {};
+        WatchedBackend::linear(changed);
         if (fault_ == Fault::linear_last_column)
-            change(op.out, rows * columns, rows * columns - 1,
-                   [](float value) { return value * 1.5f + 1.0f; });
-        if (fault_ == Fault::linear_neighbours && rows > 1)
-            change(op.out, rows * columns, 0, next);
+            change_last(op.out, [](float value) { return value * 1.5f + 1.0f; });
+        if (fault_ == Fault::linear_neighbours && op.out.rows > 1)
+            change_first(op.out);
     }
     void rope_store(const RopeStoreOp& op) override {
         RopeStoreOp changed = op;
         if (fault_ == Fault::rope_style)
-            changed.style = RopeStyle::interleaved;
-        inner_.rope_store(changed);
-        const auto width = static_cast<size_t>((op.heads + spec_.kv_heads) * spec_.key_length +
-                                               spec_.kv_heads * spec_.value_length);
-        if (fault_ == Fault::rope_neighbours && rows_ > 1)
-            change(op.qkv, rows_ * width, 0, next);
+            changed.rope.style = RopeStyle::interleaved;
+        WatchedBackend::rope_store(changed);
+        if (fault_ == Fault::rope_neighbours && op.q.rows > 1)
+            change_first(op.q);
     }
     void attention(const AttentionOp& op) override {
-        inner_.attention(op);
-        const auto width = static_cast<size_t>(op.heads * spec_.value_length);
+        WatchedBackend::attention(op);
         if (fault_ == Fault::attention_last_head)
-            change(op.out, rows_ * width, rows_ * width - 1, [](float value) { return value * 1.1f + 0.1f; });
-        if (fault_ == Fault::attention_neighbours && rows_ > 1)
-            change(op.out, rows_ * width, 0, next);
+            change_last(op.out, [](float value) { return value * 1.1f + 0.1f; });
+        if (fault_ == Fault::attention_neighbours && op.out.rows > 1)
+            change_first(op.out);
     }
     void gather(const GatherOp& op) override {
-        inner_.gather(op);
+        WatchedBackend::gather(op);
         if (fault_ == Fault::gather_first_row)
-            change(op.out, output_rows_ * static_cast<size_t>(op.columns), 0, next);
+            change_first(op.out);
     }
-    void synchronize() override { inner_.synchronize(); }
-    void set_profiling(bool on) override { inner_.set_profiling(on); }
-    KernelProfile take_profile() override { return inner_.take_profile(); }
 
 private:
-    static float next(float value) { return std::nextafter(value, 1e30f); }
-
+    /// The next larger float.
+    void change_first(const View& view) {
+        change(view.buffer, view.offset, [](float value) { return std::nextafter(value, 1e30f); });
+    }
     template <typename Change>
-    void change(Buffer buffer, size_t count, size_t index, Change by) {
-        std::vector<float> values = test::from_device(inner_, buffer, count);
-        values[index] = by(values[index]);
-        inner_.upload(buffer, 0, std::as_bytes(std::span(values)));
+    void change_last(const View& view, Change by) {
+        change(view.buffer, view.offset + (view.rows - 1) * view.row_stride + view.columns - 1, by);
+    }
+    template <typename Change>
+    void change(Buffer buffer, int64_t element, Change by) {
+        const auto offset = static_cast<size_t>(element) * sizeof(float);
+        float value = 0.0f;
+        download(buffer, offset, std::as_writable_bytes(std::span(&value, 1)));
+        value = by(value);
+        upload(buffer, offset, std::as_bytes(std::span(&value, 1)));
     }
 
     Fault fault_;
-    ReferenceBackend inner_{{.poison = true}};
-    std::map<uint32_t, size_t> weight_rows_;
-    KvCacheSpec spec_;
-    size_t rows_ = 0;
-    size_t output_rows_ = 0;
 };
 
 QString line(const SelftestResult& result) {

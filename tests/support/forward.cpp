@@ -42,14 +42,16 @@ std::vector<float> Forward::run(const std::vector<int32_t>& ids, Outputs outputs
             output_rows.push_back(i);
     else
         output_rows.push_back(rows - 1);
-    const std::vector<kernels::Span> spans = {
-        {.first_row = 0, .rows = rows, .first_position = length_, .table_offset = 0}};
+    const std::vector<kernels::Span> spans = {{.first_row = 0, .rows = rows, .first_position = length_}};
+    const std::vector<int32_t> table_offsets = {0};
+    const std::vector<kernels::BlockLayout> layouts = {
+        {.kv_slots = kv_slots, .table_offsets = table_offsets, .block_tables = table_}};
     decoder_.forward({.ids = ids,
                       .positions = positions,
-                      .kv_slots = kv_slots,
                       .spans = spans,
-                      .block_tables = table_,
-                      .output_rows = output_rows},
+                      .layouts = layouts,
+                      .output_rows = output_rows,
+                      .snapshots = {}},
                      cache_);
     length_ += rows;
     std::vector<float> logits(output_rows.size() * static_cast<size_t>(decoder_.config().vocab));

@@ -11,14 +11,21 @@ namespace orrery::test {
 
 class WatchedBackend : public kernels::Backend {
 public:
-    /// Called with the operation's name before it is handed on; what it throws is thrown.
+    /// Called with the operation's name before it is handed on; what it throws is thrown. Back ends made by
+    /// share() have the same watch.
     using Watch = std::function<void(std::string_view operation)>;
 
     explicit WatchedBackend(std::unique_ptr<kernels::Backend> inner) : inner_(std::move(inner)) {}
 
-    void set_watch(Watch watch) { watch_ = std::move(watch); }
+    void set_watch(Watch watch) { *watch_ = std::move(watch); }
 
     const kernels::DeviceInfo& device() const override { return inner_->device(); }
+    std::unique_ptr<kernels::Backend> share() override {
+        see("share");
+        auto other = std::make_unique<WatchedBackend>(inner_->share());
+        other->watch_ = watch_;
+        return other;
+    }
     kernels::Buffer allocate(size_t bytes) override {
         see("allocate");
         return inner_->allocate(bytes);
@@ -32,6 +39,11 @@ public:
         see("download");
         inner_->download(buffer, offset, bytes);
     }
+    kernels::HostMemory allocate_host(size_t bytes) override {
+        see("allocate_host");
+        return inner_->allocate_host(bytes);
+    }
+    void release(const kernels::HostMemory& memory) override { inner_->release(memory); }
     kernels::Weight load_weight(std::span<const kernels::WeightPart> parts) override {
         return inner_->load_weight(parts);
     }
@@ -49,13 +61,37 @@ public:
         see("copy_kv_blocks");
         inner_->copy_kv_blocks(cache, copies);
     }
-    void download_kv_block(kernels::KvCache cache, int32_t block, std::span<std::byte> bytes) override {
-        see("download_kv_block");
-        inner_->download_kv_block(cache, block, bytes);
+    void copy_kv_blocks_out(kernels::KvCache cache, std::span<const kernels::BlockTransfer> transfers,
+                            const kernels::HostMemory& to) override {
+        see("copy_kv_blocks_out");
+        inner_->copy_kv_blocks_out(cache, transfers, to);
     }
-    void upload_kv_block(kernels::KvCache cache, int32_t block, std::span<const std::byte> bytes) override {
-        see("upload_kv_block");
-        inner_->upload_kv_block(cache, block, bytes);
+    void copy_kv_blocks_in(kernels::KvCache cache, std::span<const kernels::BlockTransfer> transfers,
+                           const kernels::HostMemory& from) override {
+        see("copy_kv_blocks_in");
+        inner_->copy_kv_blocks_in(cache, transfers, from);
+    }
+    kernels::StateCache create_state_cache(const kernels::StateCacheSpec& spec) override {
+        see("create_state_cache");
+        return inner_->create_state_cache(spec);
+    }
+    void release(kernels::StateCache cache) override { inner_->release(cache); }
+    size_t state_slot_bytes(const kernels::StateCacheSpec& spec) const override {
+        return inner_->state_slot_bytes(spec);
+    }
+    void copy_state_slots(kernels::StateCache cache, std::span<const kernels::BlockCopy> copies) override {
+        see("copy_state_slots");
+        inner_->copy_state_slots(cache, copies);
+    }
+    void copy_state_slots_out(kernels::StateCache cache, std::span<const kernels::BlockTransfer> transfers,
+                              const kernels::HostMemory& to) override {
+        see("copy_state_slots_out");
+        inner_->copy_state_slots_out(cache, transfers, to);
+    }
+    void copy_state_slots_in(kernels::StateCache cache, std::span<const kernels::BlockTransfer> transfers,
+                             const kernels::HostMemory& from) override {
+        see("copy_state_slots_in");
+        inner_->copy_state_slots_in(cache, transfers, from);
     }
     void begin(const kernels::ForwardBatch& batch) override {
         see("begin");
@@ -65,9 +101,29 @@ public:
         see("embed");
         inner_->embed(op);
     }
+    void norm(const kernels::NormOp& op) override {
+        see("norm");
+        inner_->norm(op);
+    }
     void linear(const kernels::LinearOp& op) override {
         see("linear");
         inner_->linear(op);
+    }
+    void gate(const kernels::GateOp& op) override {
+        see("gate");
+        inner_->gate(op);
+    }
+    void add(const kernels::AddOp& op) override {
+        see("add");
+        inner_->add(op);
+    }
+    void soft_cap(const kernels::SoftCapOp& op) override {
+        see("soft_cap");
+        inner_->soft_cap(op);
+    }
+    void gather(const kernels::GatherOp& op) override {
+        see("gather");
+        inner_->gather(op);
     }
     void rope_store(const kernels::RopeStoreOp& op) override {
         see("rope_store");
@@ -77,9 +133,41 @@ public:
         see("attention");
         inner_->attention(op);
     }
-    void gather(const kernels::GatherOp& op) override {
-        see("gather");
-        inner_->gather(op);
+    void route(const kernels::RouteOp& op) override {
+        see("route");
+        inner_->route(op);
+    }
+    void expert_linear(const kernels::ExpertLinearOp& op) override {
+        see("expert_linear");
+        inner_->expert_linear(op);
+    }
+    void combine_experts(const kernels::CombineExpertsOp& op) override {
+        see("combine_experts");
+        inner_->combine_experts(op);
+    }
+    void convolve(const kernels::ConvolveOp& op) override {
+        see("convolve");
+        inner_->convolve(op);
+    }
+    void ssm_scan(const kernels::SsmScanOp& op) override {
+        see("ssm_scan");
+        inner_->ssm_scan(op);
+    }
+    void delta_rule(const kernels::DeltaRuleOp& op) override {
+        see("delta_rule");
+        inner_->delta_rule(op);
+    }
+    void sample(const kernels::SampleOp& op) override {
+        see("sample");
+        inner_->sample(op);
+    }
+    kernels::Fence fence() override {
+        see("fence");
+        return inner_->fence();
+    }
+    void wait(kernels::Fence fence) override {
+        see("wait");
+        inner_->wait(fence);
     }
     void synchronize() override {
         see("synchronize");
@@ -93,12 +181,12 @@ public:
 
 private:
     void see(std::string_view operation) {
-        if (watch_)
-            watch_(operation);
+        if (*watch_)
+            (*watch_)(operation);
     }
 
     std::unique_ptr<kernels::Backend> inner_;
-    Watch watch_;
+    std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
 };
 
 } // namespace orrery::test

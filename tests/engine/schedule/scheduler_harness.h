@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/schedule/scheduler.h"
+#include "kernels/backend.h"
 #include "kernels/error.h"
 #include "tests/engine/schedule/scheduled_device.h"
 
@@ -31,7 +32,7 @@ class SchedulerHarness {
 public:
     explicit SchedulerHarness(const SchedulerSetup& setup)
         : store(setup.blocks, setup.block_size, setup.prefix_cache),
-          swap(size_t(setup.swap_blocks), 1),
+          swap(*backend, size_t(setup.swap_blocks), 1),
           scheduler(store, swap, setup.policy, setup.preemption, setup.limits),
           device(setup.blocks, setup.block_size),
           limits(setup.limits),
@@ -170,6 +171,8 @@ public:
     }
 
     BlockStore store;
+    std::unique_ptr<kernels::Backend> backend =
+        kernels::make_backend(kernels::BackendKind::reference, 1); ///< of the swap space
     HostSwap swap;
     Scheduler scheduler;
     ScheduledDevice device;

@@ -63,6 +63,8 @@ bool same_bits(const float* a, const float* b, size_t count) {
 
 /// A linear operation with everything that it needs.
 struct LinearCase {
+    enum class Prologue { none, rms_norm, silu_gate };
+
     TensorType type;
     int64_t outputs, columns;
     Prologue prologue;
@@ -80,19 +82,20 @@ struct LinearCase {
                 all.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(first) * row),
                 all.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(first + rows) * row));
         };
-        LinearOp op{.x = to_device(device, from(x, width())),
+        LinearOp op{.x = matrix(to_device(device, from(x, width())), rows, static_cast<int64_t>(width())),
                     .weight = device.load_weight({&part, 1}),
-                    .out = to_device(device, from(start, static_cast<size_t>(outputs))),
-                    .rows = rows};
-        op.prologue = prologue;
+                    .out =
+                        matrix(to_device(device, from(start, static_cast<size_t>(outputs))), rows, outputs)};
         if (prologue == Prologue::rms_norm)
-            op.norm = to_device(device, norm);
+            op.norm = {.kind = NormKind::rms, .weight = to_device(device, norm)};
+        if (prologue == Prologue::silu_gate)
+            op.activation = {.kind = ActivationKind::silu, .gated = true};
         if (bias)
             op.bias = to_device(device, biases);
         op.accumulate = accumulate;
         device.linear(op);
-        const auto result = from_device(device, op.out, static_cast<size_t>(rows * outputs));
-        for (const Buffer buffer : {op.x, op.out, op.norm, op.bias})
+        const auto result = from_device(device, op.out.buffer, static_cast<size_t>(rows * outputs));
+        for (const Buffer buffer : {op.x.buffer, op.out.buffer, op.norm.weight, op.bias})
             if (buffer)
                 device.release(buffer);
         device.release(op.weight);
@@ -107,7 +110,7 @@ LinearCase random_case(TensorType type, int rows, std::mt19937& random, int64_t 
     c.outputs = static_cast<int64_t>(random() % 70) + least_outputs;
     c.columns = block == 1 ? static_cast<int64_t>(random() % 200 + 1)
                            : block * static_cast<int64_t>(random() % 4 + 1);
-    c.prologue = static_cast<Prologue>(random() % 3);
+    c.prologue = static_cast<LinearCase::Prologue>(random() % 3);
     c.bias = random() % 2 == 0;
     c.accumulate = random() % 2 == 0;
     c.weights = random_weights(type, c.outputs, c.columns, random);
@@ -138,6 +141,27 @@ struct AttentionCase {
     }
     size_t out_columns() const { return static_cast<size_t>(heads * spec.value_length); }
 
+    /// qkv is [rows, columns()]: all query heads, then all key heads, then all value heads.
+    RopeStoreOp store_op(Buffer qkv, KvCache cache, int layer, int64_t rows) const {
+        const View all = matrix(qkv, rows, static_cast<int64_t>(columns()));
+        const int64_t queries = int64_t{heads} * spec.key_length;
+        const int64_t keys = int64_t{spec.kv_heads} * spec.key_length;
+        return {.q = all.slice(0, queries),
+                .k = all.slice(queries, keys),
+                .v = all.slice(queries + keys, int64_t{spec.kv_heads} * spec.value_length),
+                .cache = cache,
+                .layer = layer,
+                .heads = heads};
+    }
+    AttentionOp attention_op(Buffer qkv, Buffer out, KvCache cache, int layer, int64_t rows) const {
+        return {.q = store_op(qkv, cache, layer, rows).q,
+                .out = matrix(out, rows, static_cast<int64_t>(out_columns())),
+                .cache = cache,
+                .layer = layer,
+                .heads = heads,
+                .scale = 1.0f / std::sqrt(static_cast<float>(spec.key_length))};
+    }
+
     struct Piece {
         size_t sequence;
         int first, count;
@@ -151,13 +175,13 @@ struct AttentionCase {
         const KvCache cache = device.create_kv_cache(spec);
         const Buffer rotations = to_device(device, rope);
         for (const auto& pieces : batches) {
-            std::vector<int32_t> ids, row_positions, places, tables;
+            std::vector<int32_t> ids, row_positions, places, offsets, tables;
             std::vector<Span> spans;
             std::vector<float> qkv;
             for (const Piece& piece : pieces) {
                 const Sequence& s = sequences[piece.sequence];
-                spans.push_back({static_cast<int32_t>(ids.size()), piece.count, piece.first,
-                                 static_cast<int32_t>(tables.size())});
+                spans.push_back({static_cast<int32_t>(ids.size()), piece.count, piece.first});
+                offsets.push_back(static_cast<int32_t>(tables.size()));
                 for (int p = piece.first; p < piece.first + piece.count; ++p) {
                     ids.push_back(0);
                     row_positions.push_back(p);
@@ -169,24 +193,18 @@ struct AttentionCase {
                 }
                 tables.insert(tables.end(), s.blocks.begin(), s.blocks.end());
             }
-            device.begin({ids, row_positions, places, spans, tables, {}});
+            const BlockLayout layout{places, offsets, tables};
+            device.begin({ids, row_positions, spans, {&layout, 1}, {}, {}});
             const Buffer x = to_device(device, qkv);
             const Buffer out = device.allocate(ids.size() * out_columns() * sizeof(float));
+            const auto row_count = static_cast<int64_t>(ids.size());
             for (int layer = 0; layer < spec.layers; ++layer) {
-                RopeStoreOp store{.qkv = x, .cache = cache, .layer = layer, .heads = heads};
-                if (layer == 0) { // turned in place: the second layer stores what the first has turned
-                    store.rope = rotations;
-                    store.dimensions = dimensions;
-                    store.style = style;
-                }
+                RopeStoreOp store = store_op(x, cache, layer, row_count);
+                if (layer == 0) // turned in place: the second layer stores what the first has turned
+                    store.rope = {.table = rotations, .dimensions = dimensions, .style = style};
                 device.rope_store(store);
             }
-            device.attention({.qkv = x,
-                              .cache = cache,
-                              .layer = spec.layers - 1,
-                              .heads = heads,
-                              .scale = 1.0f / std::sqrt(static_cast<float>(spec.key_length)),
-                              .out = out});
+            device.attention(attention_op(x, out, cache, spec.layers - 1, row_count));
             const auto rows = from_device(device, out, ids.size() * out_columns());
             size_t at = 0;
             for (const Piece& piece : pieces) {
@@ -298,6 +316,8 @@ private slots:
     void embeddingsAndGathersCopyRows();
     void blocksAreCopiedAndMoved_data() { add_kv_types(); }
     void blocksAreCopiedAndMoved();
+    void fencesPassOnceTheirOperationsHaveRun();
+    void aSharedBackEndReadsWeightsAndConstants();
     void wrongInputIsRefused();
     void profilesWhatRan();
 
@@ -361,7 +381,7 @@ void CpuBackendTest::linearIsExactWhereActivationsAre() {
         for (int i = 0; i < 4; ++i) {
             const int rows = static_cast<int>(random_() % 20 + 1);
             LinearCase c = random_case(tensor_type, rows, random_);
-            c.prologue = Prologue::none;
+            c.prologue = LinearCase::Prologue::none;
             c.x.resize(c.width() * static_cast<size_t>(rows));
             for (size_t k = 0; k < c.x.size(); ++k)
                 c.x[k] = k % 32 == 7 ? 127.0f : static_cast<float>(static_cast<int>(random_() % 255) - 127);
@@ -414,15 +434,13 @@ void CpuBackendTest::partsOfDifferentFormatsAreStacked() {
     const auto norm = random_floats(static_cast<size_t>(columns), random_);
     const auto bias = random_floats(57, random_);
     const auto run = [&](Backend& device, int rows) {
-        LinearOp op{.x = to_device(device, x),
+        LinearOp op{.x = matrix(to_device(device, x), 40, columns).top(rows),
                     .weight = device.load_weight(parts),
-                    .out = device.allocate(static_cast<size_t>(rows) * 57 * sizeof(float)),
-                    .rows = rows};
-        op.prologue = Prologue::rms_norm;
-        op.norm = to_device(device, norm);
+                    .out = matrix(device.allocate(static_cast<size_t>(rows) * 57 * sizeof(float)), rows, 57)};
+        op.norm = {.kind = NormKind::rms, .weight = to_device(device, norm)};
         op.bias = to_device(device, bias);
         device.linear(op);
-        return from_device(device, op.out, static_cast<size_t>(rows) * 57);
+        return from_device(device, op.out.buffer, static_cast<size_t>(rows) * 57);
     };
     ReferenceBackend reference;
     const auto want = run(reference, 40);
@@ -525,11 +543,11 @@ void CpuBackendTest::embeddingsAndGathersCopyRows() {
     const Weight weight = device->load_weight({&part, 1});
     const std::vector<int32_t> ids = {3, 49, 0, 3, 17};
     const std::vector<int32_t> wanted = {1, 4};
-    device->begin({ids, ids, {}, {}, {}, wanted});
+    device->begin({ids, ids, {}, {}, wanted, {}});
     const Buffer x = device->allocate(5 * 64 * sizeof(float));
     const Buffer out = device->allocate(2 * 64 * sizeof(float));
-    device->embed({weight, x, 2.0f});
-    device->gather({x, out, 64});
+    device->embed({weight, matrix(x, 5, 64), 2.0f});
+    device->gather({matrix(x, 5, 64), matrix(out, 2, 64)});
     const auto rows = from_device(*device, out, 2 * 64);
     for (size_t i = 0; i < wanted.size(); ++i) {
         std::vector<float> want(64);
@@ -560,36 +578,82 @@ void CpuBackendTest::blocksAreCopiedAndMoved() {
     std::iota(last.begin(), last.end(), 2 * blocks);
     for (const int32_t p : positions)
         places.push_back(p);
-    const Span span{0, 50, 0, 0};
-    device->begin({positions, positions, places, {&span, 1}, first, {}});
+    const std::vector<int32_t> offsets = {0};
+    const Span span{0, 50, 0};
+    const BlockLayout before{places, offsets, first}, after{places, offsets, last};
+    device->begin({positions, positions, {&span, 1}, {&before, 1}, {}, {}});
     const Buffer qkv = to_device(*device, c.sequences[0].qkv);
-    RopeStoreOp store{.qkv = qkv, .cache = cache, .layer = 0, .heads = c.heads};
-    store.rope = to_device(*device, c.rope);
-    store.dimensions = c.dimensions;
-    store.style = c.style;
+    RopeStoreOp store = c.store_op(qkv, cache, 0, 50);
+    store.rope = {.table = to_device(*device, c.rope), .dimensions = c.dimensions, .style = c.style};
     device->rope_store(store);
-    store.layer = 1;
-    store.rope = {};
-    device->rope_store(store);
+    device->rope_store(c.store_op(qkv, cache, 1, 50));
     std::vector<BlockCopy> copies;
-    for (int b = 0; b < blocks; ++b)
-        copies.push_back({b, b + blocks});
-    device->copy_kv_blocks(cache, copies);
-    std::vector<std::byte> content(device->kv_block_bytes(spec));
+    std::vector<BlockTransfer> out_of_cache, into_cache;
+    const size_t block_bytes = device->kv_block_bytes(spec);
     for (int b = 0; b < blocks; ++b) {
-        device->download_kv_block(cache, b + blocks, content);
-        device->upload_kv_block(cache, b + 2 * blocks, content);
+        copies.push_back({b, b + blocks});
+        const size_t place = static_cast<size_t>(blocks - 1 - b) * block_bytes;
+        out_of_cache.push_back({b + blocks, place});
+        into_cache.push_back({b + 2 * blocks, place});
     }
-    device->begin({positions, positions, places, {&span, 1}, last, {}});
+    const HostMemory host = device->allocate_host(static_cast<size_t>(blocks) * block_bytes);
+    device->copy_kv_blocks(cache, copies);
+    device->copy_kv_blocks_out(cache, out_of_cache, host);
+    device->copy_kv_blocks_in(cache, into_cache, host);
+    device->begin({positions, positions, {&span, 1}, {&after, 1}, {}, {}});
     const Buffer out = device->allocate(50 * c.out_columns() * sizeof(float));
-    device->attention({.qkv = qkv,
-                       .cache = cache,
-                       .layer = 1,
-                       .heads = c.heads,
-                       .scale = 1.0f / std::sqrt(static_cast<float>(spec.key_length)),
-                       .out = out});
+    device->attention(c.attention_op(qkv, out, cache, 1, 50));
     const auto got = from_device(*device, out, 50 * c.out_columns());
     QVERIFY(same_bits(got.data(), expected[0].data(), got.size()));
+    device->release(host);
+}
+
+void CpuBackendTest::fencesPassOnceTheirOperationsHaveRun() {
+    // What was copied out before a fence is there once it has passed; a later fence leaves it alone.
+    const auto device = make_cpu(2, isas().back());
+    const KvCacheSpec spec{.layers = 1, .kv_heads = 1, .key_length = 16, .value_length = 16, .blocks = 2};
+    const KvCache cache = device->create_kv_cache(spec);
+    const size_t bytes = device->kv_block_bytes(spec);
+    const HostMemory host = device->allocate_host(2 * bytes);
+    std::fill_n(host.bytes, bytes, std::byte{0x15});
+    const BlockTransfer in{1, 0}, out{1, bytes};
+    device->copy_kv_blocks_in(cache, {&in, 1}, host);
+    device->copy_kv_blocks_out(cache, {&out, 1}, host);
+    const Fence copied = device->fence();
+    device->wait(copied);
+    QVERIFY(std::equal(host.bytes, host.bytes + bytes, host.bytes + bytes));
+    device->wait(device->fence()); // nothing is queued
+    device->wait(copied);          // passed already
+    const BlockTransfer beyond{1, 2 * bytes - 1}, no_block{2, 0};
+    QVERIFY_THROWS_EXCEPTION(Error, device->copy_kv_blocks_out(cache, {&beyond, 1}, host));
+    QVERIFY_THROWS_EXCEPTION(Error, device->copy_kv_blocks_in(cache, {&no_block, 1}, host));
+    device->release(host);
+    QVERIFY_THROWS_EXCEPTION(Error, device->copy_kv_blocks_in(cache, {&in, 1}, host));
+}
+
+void CpuBackendTest::aSharedBackEndReadsWeightsAndConstants() {
+    const auto first = make_cpu(2, isas().back());
+    const auto weights = random_weights(TensorType::Q8_0, 20, 64, random_);
+    const WeightPart part{TensorType::Q8_0, 20, 64, weights.data()};
+    const Weight weight = first->load_weight({&part, 1});
+    const Buffer constant = to_device(*first, random_floats(64, random_));
+    const auto input = random_floats(64, random_);
+    const auto run = [&](Backend& device) {
+        const Buffer x = to_device(device, input), out = device.allocate(20 * sizeof(float));
+        device.linear({.x = matrix(x, 1, 64),
+                       .weight = weight,
+                       .out = matrix(out, 1, 20),
+                       .norm = {.kind = NormKind::rms, .weight = constant}});
+        return from_device(device, out, 20);
+    };
+    const auto expected = run(*first);
+    const auto second = first->share();
+    QCOMPARE(run(*second), expected);
+    QCOMPARE(run(*first), expected);
+    QVERIFY_THROWS_EXCEPTION(Error, second->release(weight));
+    QVERIFY_THROWS_EXCEPTION(Error, second->release(constant));
+    QVERIFY_THROWS_EXCEPTION(Error, second->upload(constant, 0, std::as_bytes(std::span(input))));
+    QCOMPARE(run(*second), expected);
 }
 
 void CpuBackendTest::wrongInputIsRefused() {
@@ -599,15 +663,20 @@ void CpuBackendTest::wrongInputIsRefused() {
     const Weight weight = device->load_weight({&part, 1});
     const Buffer small = device->allocate(16);
     const Buffer x = to_device(*device, numbers);
-    QVERIFY_THROWS_EXCEPTION(Error, device->linear({.x = small, .weight = weight, .out = x, .rows = 1}));
-    QVERIFY_THROWS_EXCEPTION(Error, device->linear({.x = x, .weight = {77}, .out = x, .rows = 1}));
+    const View in = matrix(x, 1, 32), out = matrix(x, 1, 2);
+    QVERIFY_THROWS_EXCEPTION(Error,
+                             device->linear({.x = matrix(small, 1, 32), .weight = weight, .out = out}));
+    QVERIFY_THROWS_EXCEPTION(Error, device->linear({.x = in, .weight = {77}, .out = out}));
+    QVERIFY_THROWS_EXCEPTION(Error, device->linear({.x = out, .weight = weight, .out = out}));
+    QVERIFY_THROWS_EXCEPTION(
+        Error, device->linear({.x = matrix(x, 1, 32, ElementType::bf16), .weight = weight, .out = out}));
     QVERIFY_THROWS_EXCEPTION(Error, device->upload(small, 8, std::as_bytes(std::span(numbers))));
     QVERIFY_THROWS_EXCEPTION(OutOfMemory, device->allocate(size_t{1} << 60));
     device->release(small);
     QVERIFY_THROWS_EXCEPTION(Error, device->release(small));
     const std::vector<int32_t> ids = {2};
-    device->begin({ids, ids, ids, {}, {}, {}});
-    QVERIFY_THROWS_EXCEPTION(Error, device->embed({weight, x, 1.0f}));
+    device->begin({ids, ids, {}, {}, {}, {}});
+    QVERIFY_THROWS_EXCEPTION(Error, device->embed({weight, in}));
     qputenv("ORRERY_CPU_ISA", "sse");
     std::string why_not;
     QVERIFY_THROWS_EXCEPTION(Error, make_cpu_backend(1, why_not));

@@ -52,11 +52,30 @@ struct OneSequence {
     explicit OneSequence(int32_t tokens, int32_t block_size)
         : numbers(counting(static_cast<size_t>(tokens))),
           blocks(counting(static_cast<size_t>((tokens + block_size - 1) / block_size))),
-          span{0, tokens, 0, 0} {}
-    ForwardBatch batch() const { return {numbers, numbers, numbers, {&span, 1}, blocks, {}}; }
+          kv_slots(numbers),
+          span{0, tokens, 0} {}
+    ForwardBatch batch() {
+        layout = {kv_slots, {&table_offset, 1}, blocks};
+        return {numbers, numbers, {&span, 1}, {&layout, 1}, {}, {}};
+    }
     std::vector<int32_t> numbers;
     std::vector<int32_t> blocks;
+    std::vector<int32_t> kv_slots;
+    int32_t table_offset = 0;
     Span span;
+    BlockLayout layout;
+};
+
+/// The parts of a fused projection: queries, keys and values beside each other.
+struct Fused {
+    Fused(Buffer buffer, int64_t rows, int64_t heads, int64_t kv_heads, int64_t key_length,
+          int64_t value_length) {
+        const View all = matrix(buffer, rows, (heads + kv_heads) * key_length + kv_heads * value_length);
+        q = all.slice(0, heads * key_length);
+        k = all.slice(heads * key_length, kv_heads * key_length);
+        v = all.slice((heads + kv_heads) * key_length, kv_heads * value_length);
+    }
+    View q, k, v;
 };
 
 /// Expects that the call throws Error and that the sentence has the given word in it.
@@ -86,37 +105,37 @@ private slots:
     void linear_is_what_numpy_computes() {
         ReferenceBackend device({.poison = true});
         const Weight weight = load_f32(device, cases::weight, 6);
+        const Buffer out = device.allocate(24);
         LinearOp op{
-            .x = to_device(device, cases::x), .weight = weight, .out = device.allocate(24), .rows = 2};
+            .x = matrix(to_device(device, cases::x), 2, 6), .weight = weight, .out = matrix(out, 2, 3)};
         op.bias = to_device(device, cases::bias);
         device.linear(op);
-        QVERIFY(near(from_device(device, op.out, 6), cases::linear, 1e-6f));
+        QVERIFY(near(from_device(device, out, 6), cases::linear, 1e-6f));
 
         op.bias = {};
-        op.prologue = Prologue::rms_norm;
-        op.norm = to_device(device, cases::norm);
-        op.eps = 1e-5f;
+        op.norm = {.kind = NormKind::rms, .weight = to_device(device, cases::norm), .eps = 1e-5f};
         device.linear(op);
-        QVERIFY(near(from_device(device, op.out, 6), cases::norm_linear, 1e-6f));
+        QVERIFY(near(from_device(device, out, 6), cases::norm_linear, 1e-6f));
 
-        op.prologue = Prologue::silu_gate;
-        op.x = to_device(device, cases::gated);
+        op.norm = {};
+        op.activation = {.kind = ActivationKind::silu, .gated = true};
+        op.x = matrix(to_device(device, cases::gated), 2, 12);
         device.linear(op);
-        QVERIFY(near(from_device(device, op.out, 6), cases::gated_linear, 1e-6f));
+        QVERIFY(near(from_device(device, out, 6), cases::gated_linear, 1e-6f));
     }
 
     void accumulating_adds_to_what_was_there() {
         ReferenceBackend device;
         const std::vector<float> identity = {1, 0, 0, 1};
-        const LinearOp op{.x = to_device(device, {3, 4}),
+        const Buffer out = to_device(device, {10, 20});
+        const LinearOp op{.x = matrix(to_device(device, {3, 4}), 1, 2),
                           .weight = load_f32(device, identity, 2),
-                          .out = to_device(device, {10, 20}),
-                          .rows = 1,
+                          .out = matrix(out, 1, 2),
                           .bias = to_device(device, {100, 200}),
                           .accumulate = true};
         device.linear(op);
         device.linear(op);
-        QCOMPARE(from_device(device, op.out, 2), (std::vector<float>{216, 428}));
+        QCOMPARE(from_device(device, out, 2), (std::vector<float>{216, 428}));
     }
 
     void parts_of_different_formats_are_stacked() {
@@ -135,14 +154,14 @@ private slots:
 
         std::vector<float> x(32, 0.0f);
         x[3] = 2.0f;
-        const LinearOp op{.x = to_device(device, x), .weight = weight, .out = device.allocate(12), .rows = 1};
-        device.linear(op);
-        QVERIFY(near(from_device(device, op.out, 3), {2, 4, 6}, 1e-3f));
+        const Buffer out = device.allocate(12);
+        device.linear({.x = matrix(to_device(device, x), 1, 32), .weight = weight, .out = matrix(out, 1, 3)});
+        QVERIFY(near(from_device(device, out, 3), {2, 4, 6}, 1e-3f));
 
-        const OneSequence three(3, 16);
+        OneSequence three(3, 16);
         const Buffer embeddings = device.allocate(3 * 32 * sizeof(float));
         device.begin(three.batch());
-        device.embed({weight, embeddings, 10.0f});
+        device.embed({weight, matrix(embeddings, 3, 32), 10.0f});
         const std::vector<float> rows = from_device(device, embeddings, 3 * 32);
         for (size_t i = 0; i < rows.size(); ++i)
             QVERIFY(std::abs(rows[i] - 10 * weights[i]) <= 0.02f);
@@ -164,23 +183,26 @@ private slots:
                                                       .blocks = 2,
                                                       .type = KvType::f32});
         const Buffer qkv = to_device(device, cases::qkv);
-        const OneSequence sequence(3, 2);
+        const Fused parts(qkv, 3, 1, 1, 6, 2);
+        OneSequence sequence(3, 2);
         device.begin(sequence.batch());
-        device.rope_store({.qkv = qkv,
+        device.rope_store({.q = parts.q,
+                           .k = parts.k,
+                           .v = parts.v,
                            .cache = cache,
-                           .layer = 0,
                            .heads = 1,
-                           .rope = to_device(device, cases::rope),
-                           .dimensions = 4,
-                           .style = interleaved ? RopeStyle::interleaved : RopeStyle::halves});
+                           .rope = {.table = to_device(device, cases::rope),
+                                    .dimensions = 4,
+                                    .style = interleaved ? RopeStyle::interleaved : RopeStyle::halves}});
         const std::vector<float>& expected = interleaved ? cases::turned_interleaved : cases::turned_halves;
         QVERIFY(near(from_device(device, qkv, 3 * 14), expected, 1e-6f));
 
         // The cache has the turned keys and the values as they are: two blocks of [keys, values].
         std::vector<float> block(2 * (6 + 2));
         for (size_t token = 0; token < 3; ++token) {
-            device.download_kv_block(cache, static_cast<int32_t>(token / 2),
-                                     std::as_writable_bytes(std::span(block)));
+            const std::vector<std::byte> content = block_from_device(
+                device, cache, static_cast<int32_t>(token / 2), block.size() * sizeof(float));
+            std::memcpy(block.data(), content.data(), content.size());
             const auto key = block.begin() + static_cast<std::ptrdiff_t>(token % 2 * 6);
             const auto value = block.begin() + static_cast<std::ptrdiff_t>(12 + token % 2 * 2);
             const auto row = expected.begin() + static_cast<std::ptrdiff_t>(token * 14);
@@ -203,10 +225,12 @@ private slots:
                                                       .type = type});
         const Buffer qkv = to_device(device, cases::attention_qkv);
         const Buffer out = device.allocate(7 * 12 * sizeof(float));
-        const OneSequence sequence(7, 4);
+        const Fused parts(qkv, 7, 4, 2, 4, 3);
+        OneSequence sequence(7, 4);
         device.begin(sequence.batch());
-        device.rope_store({.qkv = qkv, .cache = cache, .layer = 1, .heads = 4});
-        device.attention({.qkv = qkv, .cache = cache, .layer = 1, .heads = 4, .scale = 0.5f, .out = out});
+        device.rope_store({.q = parts.q, .k = parts.k, .v = parts.v, .cache = cache, .layer = 1, .heads = 4});
+        device.attention(
+            {.q = parts.q, .out = matrix(out, 7, 12), .cache = cache, .layer = 1, .heads = 4, .scale = 0.5f});
         QVERIFY(near(from_device(device, out, 7 * 12), cases::attention, tolerance));
     }
 
@@ -247,15 +271,15 @@ private slots:
 
         for (int step = 0; step < 8; ++step) {
             std::vector<float> rows;
-            std::vector<int32_t> positions, kv_slots, tables;
+            std::vector<int32_t> positions, kv_slots, table_offsets, tables;
             std::vector<Span> spans;
             for (Sequence& sequence : sequences) {
                 const int32_t count =
                     std::min<int32_t>(std::uniform_int_distribution(1, 6)(random), 37 - sequence.computed);
                 if (count == 0)
                     continue;
-                spans.push_back({static_cast<int32_t>(positions.size()), count, sequence.computed,
-                                 static_cast<int32_t>(tables.size())});
+                spans.push_back({static_cast<int32_t>(positions.size()), count, sequence.computed});
+                table_offsets.push_back(static_cast<int32_t>(tables.size()));
                 for (int32_t position = sequence.computed; position < sequence.computed + count; ++position) {
                     if (position % block_size == 0) {
                         sequence.table.push_back(free_blocks.back());
@@ -272,10 +296,15 @@ private slots:
             const size_t count = positions.size();
             const Buffer qkv = to_device(device, rows);
             const Buffer out = device.allocate(count * heads * value_length * sizeof(float));
-            device.begin({positions, positions, kv_slots, spans, tables, {}});
-            device.rope_store({.qkv = qkv, .cache = cache, .layer = 0, .heads = heads});
-            device.attention(
-                {.qkv = qkv, .cache = cache, .layer = 0, .heads = heads, .scale = 0.2f, .out = out});
+            const Fused parts(qkv, static_cast<int64_t>(count), heads, kv_heads, key_length, value_length);
+            const BlockLayout layout = {kv_slots, table_offsets, tables};
+            device.begin({positions, positions, spans, {&layout, 1}, {}, {}});
+            device.rope_store({.q = parts.q, .k = parts.k, .v = parts.v, .cache = cache, .heads = heads});
+            device.attention({.q = parts.q,
+                              .out = matrix(out, static_cast<int64_t>(count), heads * value_length),
+                              .cache = cache,
+                              .heads = heads,
+                              .scale = 0.2f});
             const std::vector<float> got = from_device(device, out, count * heads * value_length);
             device.release(qkv);
             device.release(out);
@@ -303,12 +332,12 @@ private slots:
         ReferenceBackend device;
         const Buffer x = to_device(device, {0, 1, 10, 11, 20, 21, 30, 31});
         const Buffer out = device.allocate(4 * sizeof(float));
-        const OneSequence sequence(4, 16);
+        OneSequence sequence(4, 16);
         ForwardBatch batch = sequence.batch();
         const int32_t wanted[] = {1, 3};
         batch.output_rows = wanted;
         device.begin(batch);
-        device.gather({x, out, 2});
+        device.gather({matrix(x, 4, 2), matrix(out, 2, 2)});
         QCOMPARE(from_device(device, out, 4), (std::vector<float>{10, 11, 30, 31}));
     }
 
@@ -325,16 +354,13 @@ private slots:
         for (int32_t block = 0; block < 6; ++block) {
             for (std::byte& byte : contents[static_cast<size_t>(block)])
                 byte = static_cast<std::byte>(random());
-            device.upload_kv_block(cache, block, contents[static_cast<size_t>(block)]);
+            block_to_device(device, cache, block, contents[static_cast<size_t>(block)]);
         }
         const BlockCopy copies[] = {{0, 4}, {2, 1}, {0, 5}};
         device.copy_kv_blocks(cache, copies);
         const size_t expected[] = {0, 2, 2, 3, 0, 0};
-        std::vector<std::byte> content(bytes);
-        for (int32_t block = 0; block < 6; ++block) {
-            device.download_kv_block(cache, block, content);
-            QVERIFY(content == contents[expected[block]]);
-        }
+        for (int32_t block = 0; block < 6; ++block)
+            QVERIFY(block_from_device(device, cache, block, bytes) == contents[expected[block]]);
     }
 
     // What is called later sees what was called before, though nothing runs until somebody waits.
@@ -346,8 +372,8 @@ private slots:
         const Buffer a = to_device(device, {1});
         const Buffer b = device.allocate(sizeof(float));
         for (int i = 0; i < 5; ++i) {
-            device.linear({.x = a, .weight = weight, .out = b, .rows = 1});
-            device.linear({.x = b, .weight = weight, .out = a, .rows = 1});
+            device.linear({.x = matrix(a, 1, 1), .weight = weight, .out = matrix(b, 1, 1)});
+            device.linear({.x = matrix(b, 1, 1), .weight = weight, .out = matrix(a, 1, 1)});
         }
         QCOMPARE(device.take_profile().matmul_ns, uint64_t{0});
         device.synchronize();
@@ -366,7 +392,7 @@ private slots:
             sequence.numbers = {1, 2};
             sequence.span.first_position = 1;
             device.begin(sequence.batch());
-            device.embed({weight, out});
+            device.embed({weight, matrix(out, 2, 1)});
             sequence.numbers = {0, 0};
         }
         QCOMPARE(from_device(device, out, 2), (std::vector<float>{6, 7}));
@@ -378,12 +404,14 @@ private slots:
         std::mt19937 random(seed_);
         const Buffer qkv = to_device(device, random_floats(16 * 192, random));
         const Buffer out = device.allocate(16 * 64 * sizeof(float));
-        const OneSequence sequence(16, 16);
+        const Fused parts(qkv, 16, 1, 1, 64, 64);
+        OneSequence sequence(16, 16);
         device.begin(sequence.batch());
-        device.rope_store({.qkv = qkv, .cache = cache, .layer = 0, .heads = 1});
+        device.rope_store({.q = parts.q, .k = parts.k, .v = parts.v, .cache = cache, .heads = 1});
         device.synchronize();
         device.set_profiling(true);
-        device.attention({.qkv = qkv, .cache = cache, .layer = 0, .heads = 1, .scale = 1.0f, .out = out});
+        device.attention(
+            {.q = parts.q, .out = matrix(out, 16, 64), .cache = cache, .heads = 1, .scale = 1.0f});
         device.synchronize();
         const KernelProfile profile = device.take_profile();
         QVERIFY(profile.attention_ns > 0);
@@ -396,8 +424,8 @@ private slots:
             QVERIFY(std::isnan(value));
         for (const KvType type : {KvType::f32, KvType::f16, KvType::int8, KvType::int4}) {
             const KvCacheSpec spec = {1, 1, 32, 32, 1, 1, type};
-            std::vector<std::byte> block(device.kv_block_bytes(spec));
-            device.download_kv_block(device.create_kv_cache(spec), 0, block);
+            const std::vector<std::byte> block =
+                block_from_device(device, device.create_kv_cache(spec), 0, device.kv_block_bytes(spec));
             std::vector<float> row(32);
             decode_kv_row(type, block.data(), row.data(), 32);
             for (const float value : row)
@@ -439,11 +467,14 @@ private slots:
         const KvCache cache = device.create_kv_cache({2, 1, 4, 4, 4, 2, KvType::f16});
         std::vector<std::byte> bytes(16);
 
-        QVERIFY(refuses([&] { device.embed({weight, large}); }, "begin()"));
-        QVERIFY(refuses([&] { device.linear({.x = small, .weight = weight, .out = large, .rows = 1}); },
-                        "linear's x"));
-        QVERIFY(refuses([&] { device.linear({.x = large, .weight = weight, .out = {}, .rows = 1}); },
-                        "linear's out"));
+        QVERIFY(refuses([&] { device.embed({weight, matrix(large, 3, 3)}); }, "begin()"));
+        const auto linear = [&](const View& x, const View& out) {
+            device.linear({.x = x, .weight = weight, .out = out});
+        };
+        QVERIFY(refuses([&] { linear(matrix(small, 1, 2), matrix(large, 1, 2)); }, "1 × 2, not 1 × 3"));
+        QVERIFY(refuses([&] { linear(matrix(small, 1, 3), matrix(large, 1, 2)); }, "buffer of 2 elements"));
+        QVERIFY(refuses([&] { linear(matrix(large, 1, 3), matrix({}, 1, 2)); }, "linear's out"));
+        QVERIFY(refuses([&] { linear(matrix(large, 2, 3), matrix(large, 2, 2)); }, "elements that it reads"));
         QVERIFY(refuses([&] { device.upload(small, 1, std::span(bytes).first(8)); }, "8 bytes at offset 1"));
         QVERIFY(refuses([&] { device.download(small, 9, bytes); }, "offset 9"));
         device.release(small);
@@ -459,20 +490,21 @@ private slots:
 
         OneSequence sequence(3, 4);
         device.begin(sequence.batch());
-        QVERIFY(refuses([&] { device.embed({weight, large}); }, "Token 2"));
-        QVERIFY(refuses([&] { device.rope_store({.qkv = large, .cache = cache, .layer = 2, .heads = 1}); },
-                        "Layer 2"));
-        const AttentionOp attention{.qkv = large, .cache = cache, .layer = 0, .heads = 1, .out = large};
+        QVERIFY(refuses([&] { device.embed({weight, matrix(large, 3, 3)}); }, "Token 2"));
+        const Fused parts(large, 3, 1, 1, 4, 4);
+        RopeStoreOp store{.q = parts.q, .k = parts.k, .v = parts.v, .cache = cache, .layer = 2, .heads = 1};
+        QVERIFY(refuses([&] { device.rope_store(store); }, "Layer 2"));
+        store.layer = 0;
+        const AttentionOp attention{
+            .q = parts.q, .out = matrix(device.allocate(1024), 3, 4), .cache = cache, .heads = 1};
         sequence.numbers = {0, 1, 8};
         QVERIFY(refuses([&] { device.begin(sequence.batch()); }, "row 2"));
         sequence.numbers = {0, 1, 2};
-        ForwardBatch batch = sequence.batch();
-        const std::vector<int32_t> elsewhere = {0, 1, 8};
-        batch.kv_slots = elsewhere;
-        device.begin(batch);
-        QVERIFY(refuses([&] { device.rope_store({.qkv = large, .cache = cache, .layer = 0, .heads = 1}); },
-                        "Slot 8"));
+        sequence.kv_slots = {0, 1, 8};
+        device.begin(sequence.batch());
+        QVERIFY(refuses([&] { device.rope_store(store); }, "Slot 8"));
         QVERIFY(refuses([&] { device.attention(attention); }, "slot 2"));
+        sequence.kv_slots = {0, 1, 2};
         sequence.blocks = {2};
         device.begin(sequence.batch());
         QVERIFY(refuses([&] { device.attention(attention); }, "Block 2"));
@@ -484,7 +516,9 @@ private slots:
         QVERIFY(refuses([&] { device.copy_kv_blocks(cache, chained); }, "two copies"));
         const BlockCopy outside = {0, 2};
         QVERIFY(refuses([&] { device.copy_kv_blocks(cache, {&outside, 1}); }, "Block 2"));
-        QVERIFY(refuses([&] { device.download_kv_block(cache, 0, bytes); }, "bytes"));
+        const HostMemory host = device.allocate_host(16);
+        const BlockTransfer transfer = {0, 0};
+        QVERIFY(refuses([&] { device.copy_kv_blocks_out(cache, {&transfer, 1}, host); }, "of 16 bytes"));
     }
 
 private:
