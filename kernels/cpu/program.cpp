@@ -25,34 +25,48 @@ void Program::Scratch::grow(size_t wanted) {
     bytes = larger;
 }
 
-Program::Program(const KernelTable& kernels, ThreadPool& pool)
-    : kernels_(kernels),
-      pool_(pool),
-      batch_(std::make_shared<Batch>()),
-      threads_(static_cast<size_t>(pool.threads())) {}
+namespace {
 
-void Program::begin(const ForwardBatch& batch) {
-    auto copy = std::make_shared<Batch>();
-    copy->ids.assign(batch.ids.begin(), batch.ids.end());
-    copy->positions.assign(batch.positions.begin(), batch.positions.end());
-    copy->spans.assign(batch.spans.begin(), batch.spans.end());
-    copy->output_rows.assign(batch.output_rows.begin(), batch.output_rows.end());
-    for (const BlockLayout& layout : batch.layouts)
-        copy->layouts.push_back({{layout.kv_slots.begin(), layout.kv_slots.end()},
-                                 {layout.table_offsets.begin(), layout.table_offsets.end()},
-                                 {layout.block_tables.begin(), layout.block_tables.end()}});
-    for (const int32_t position : batch.positions)
-        copy->positions_end = std::max<int64_t>(copy->positions_end, int64_t{position} + 1);
-    batch_ = std::move(copy);
+/// Memory for a little more than asked for, so that a list that grows from pass to pass moves seldom.
+template <class T>
+void assign(std::vector<T>& list, std::span<const T> values) {
+    if (values.size() > list.capacity())
+        list.reserve(values.size() + values.size() / 2);
+    list.assign(values.begin(), values.end());
 }
 
-void Program::record(Family family, int64_t items, int64_t chunk,
-                     std::function<void(int64_t, int64_t, int)> body) {
-    if (items <= 0)
-        return;
-    families_.resize(phases_.size()); // where memory ran out in between, one too many is left
-    families_.push_back(family);
-    phases_.push_back({std::move(body), items, std::max<int64_t>(1, chunk)});
+} // namespace
+
+Program::Program(const KernelTable& kernels, ThreadPool& pool)
+    : kernels_(kernels), pool_(pool), threads_(static_cast<size_t>(pool.threads())) {
+    batches_.push_back(std::make_unique<Batch>());
+    batch_ = batches_.front().get();
+}
+
+Program::~Program() = default;
+
+void Program::begin(const ForwardBatch& batch) {
+    if (batch_count_ == batches_.size())
+        batches_.push_back(std::make_unique<Batch>());
+    Batch& copy = *batches_[batch_count_];
+    assign(copy.ids, batch.ids);
+    assign(copy.positions, batch.positions);
+    assign(copy.spans, batch.spans);
+    assign(copy.output_rows, batch.output_rows);
+    copy.layout_count = batch.layouts.size();
+    if (copy.layouts.size() < copy.layout_count)
+        copy.layouts.resize(copy.layout_count);
+    for (size_t i = 0; i < copy.layout_count; ++i) {
+        assign(copy.layouts[i].slots, batch.layouts[i].kv_slots);
+        assign(copy.layouts[i].table_offsets, batch.layouts[i].table_offsets);
+        assign(copy.layouts[i].block_tables, batch.layouts[i].block_tables);
+    }
+    copy.plan_count = 0;
+    copy.positions_end = 0;
+    for (const int32_t position : batch.positions)
+        copy.positions_end = std::max<int64_t>(copy.positions_end, int64_t{position} + 1);
+    batch_ = &copy;
+    ++batch_count_;
 }
 
 void Program::grow_scratch(size_t bytes) {
@@ -65,8 +79,8 @@ int64_t Program::fair_chunk(int64_t items) const {
 }
 
 const Program::Layout& Program::layout(int index) const {
-    if (index < 0 || static_cast<size_t>(index) >= batch_->layouts.size())
-        throw Error("The batch has " + std::to_string(batch_->layouts.size()) +
+    if (index < 0 || static_cast<size_t>(index) >= batch_->layout_count)
+        throw Error("The batch has " + std::to_string(batch_->layout_count) +
                     " block layouts: there is no layout " + std::to_string(index) + ".");
     return batch_->layouts[static_cast<size_t>(index)];
 }
@@ -77,12 +91,12 @@ void Program::embed(const CpuWeight& table, Rows out, float scale) {
             throw Error("Token " + std::to_string(id) + " is not one of the " + std::to_string(table.rows) +
                         " tokens of the embedding table.");
     record(&KernelProfile::other_ns, rows(), fair_chunk(rows()),
-           [batch = batch_, &table, out, scale](int64_t first, int64_t last, int) {
+           [batch = batch_, table = &table, out, scale](int64_t first, int64_t last, int) {
                for (int64_t row = first; row < last; ++row) {
                    float* target = out.row(row);
-                   table.decode_row(batch->ids[static_cast<size_t>(row)], target);
+                   table->decode_row(batch->ids[static_cast<size_t>(row)], target);
                    if (scale != 1.0f)
-                       for (int64_t i = 0; i < table.columns; ++i)
+                       for (int64_t i = 0; i < table->columns; ++i)
                            target[i] *= scale;
                }
            });
@@ -102,26 +116,27 @@ void Program::rope_store(const RopeStoreArguments& a) {
     grow_scratch(2 * align_up(static_cast<size_t>(spec.key_length), 32) * sizeof(float));
     const auto turn =
         a.rope.style == RopeStyle::interleaved ? kernels_.rope_interleaved : kernels_.rope_halves;
-    record(&KernelProfile::other_ns, rows(), fair_chunk(rows()),
-           [a, turn, &kv_slots, this, batch = batch_](int64_t first, int64_t last, int thread) {
-               const KvCacheSpec& s = a.store->spec();
-               auto* scratch = threads_[static_cast<size_t>(thread)].scratch.as<float>();
-               for (int64_t row = first; row < last; ++row) {
-                   const auto index = static_cast<size_t>(row);
-                   float* keys = a.k.row(row);
-                   const float* values = a.v.row(row);
-                   if (a.rope_table != nullptr) {
-                       const float* rotation =
-                           a.rope_table + int64_t{batch->positions[index]} * a.rope.dimensions;
-                       turn(a.q.row(row), a.heads, s.key_length, rotation, a.rope.dimensions);
-                       turn(keys, s.kv_heads, s.key_length, rotation, a.rope.dimensions);
-                   }
-                   const int32_t slot = kv_slots[index];
-                   for (int h = 0; slot >= 0 && h < s.kv_heads; ++h)
-                       a.store->store(a.layer, h, slot, keys + int64_t{h} * s.key_length,
-                                      values + int64_t{h} * s.value_length, kernels_, scratch);
-               }
-           });
+    record(
+        &KernelProfile::other_ns, rows(), fair_chunk(rows()),
+        [this, a, turn, batch = batch_, kv_slots = kv_slots.data()](int64_t first, int64_t last, int thread) {
+            const KvCacheSpec& s = a.store->spec();
+            auto* work = scratch<float>(thread);
+            for (int64_t row = first; row < last; ++row) {
+                const auto index = static_cast<size_t>(row);
+                float* keys = a.k.row(row);
+                const float* values = a.v.row(row);
+                if (a.rope_table != nullptr) {
+                    const float* rotation =
+                        a.rope_table + int64_t{batch->positions[index]} * a.rope.dimensions;
+                    turn(a.q.row(row), a.heads, s.key_length, rotation, a.rope.dimensions);
+                    turn(keys, s.kv_heads, s.key_length, rotation, a.rope.dimensions);
+                }
+                const int32_t slot = kv_slots[index];
+                for (int h = 0; slot >= 0 && h < s.kv_heads; ++h)
+                    a.store->store(a.layer, h, slot, keys + int64_t{h} * s.key_length,
+                                   values + int64_t{h} * s.value_length, kernels_, work);
+            }
+        });
 }
 
 void Program::gather(Rows x, Rows out, int64_t columns) {
@@ -135,60 +150,51 @@ void Program::gather(Rows x, Rows out, int64_t columns) {
 }
 
 void Program::copy_blocks(KvStore& store, std::span<const BlockCopy> copies) {
-    std::vector<BlockCopy> list(copies.begin(), copies.end());
-    const auto count = static_cast<int64_t>(list.size());
-    record(&KernelProfile::other_ns, count, 1,
-           [&store, list = std::move(list)](int64_t first, int64_t last, int) {
-               for (int64_t i = first; i < last; ++i) {
-                   const BlockCopy& copy = list[static_cast<size_t>(i)];
-                   if (copy.from != copy.to)
-                       std::memcpy(store.block(copy.to), store.block(copy.from), store.block_bytes());
-               }
+    record(&KernelProfile::other_ns, static_cast<int64_t>(copies.size()), 1,
+           [store = &store, list = arena_.put_all(copies).data()](int64_t first, int64_t last, int) {
+               for (const BlockCopy* copy = list + first; copy < list + last; ++copy)
+                   if (copy->from != copy->to)
+                       std::memcpy(store->block(copy->to), store->block(copy->from), store->block_bytes());
            });
 }
 
 void Program::copy_blocks_out(KvStore& store, std::span<const BlockTransfer> transfers, std::byte* host) {
-    std::vector<BlockTransfer> list(transfers.begin(), transfers.end());
-    const auto count = static_cast<int64_t>(list.size());
-    record(&KernelProfile::other_ns, count, 1,
-           [&store, host, list = std::move(list)](int64_t first, int64_t last, int) {
-               for (int64_t i = first; i < last; ++i) {
-                   const BlockTransfer& transfer = list[static_cast<size_t>(i)];
-                   std::memcpy(host + transfer.host_offset, store.block(transfer.block), store.block_bytes());
-               }
+    record(&KernelProfile::other_ns, static_cast<int64_t>(transfers.size()), 1,
+           [store = &store, host, list = arena_.put_all(transfers).data()](int64_t first, int64_t last, int) {
+               for (const BlockTransfer* t = list + first; t < list + last; ++t)
+                   std::memcpy(host + t->host_offset, store->block(t->block), store->block_bytes());
            });
 }
 
 void Program::copy_blocks_in(KvStore& store, std::span<const BlockTransfer> transfers,
                              const std::byte* host) {
-    std::vector<BlockTransfer> list(transfers.begin(), transfers.end());
-    const auto count = static_cast<int64_t>(list.size());
-    record(&KernelProfile::other_ns, count, 1,
-           [&store, host, list = std::move(list)](int64_t first, int64_t last, int) {
-               for (int64_t i = first; i < last; ++i) {
-                   const BlockTransfer& transfer = list[static_cast<size_t>(i)];
-                   std::memcpy(store.block(transfer.block), host + transfer.host_offset, store.block_bytes());
-               }
+    record(&KernelProfile::other_ns, static_cast<int64_t>(transfers.size()), 1,
+           [store = &store, host, list = arena_.put_all(transfers).data()](int64_t first, int64_t last, int) {
+               for (const BlockTransfer* t = list + first; t < list + last; ++t)
+                   std::memcpy(store->block(t->block), host + t->host_offset, store->block_bytes());
            });
 }
 
 void Program::run() {
-    if (phases_.empty())
-        return;
+    runs_ += phases_.empty() ? 0 : 1;
     if (!profiling_) {
-        pool_.run(std::exchange(phases_, {}));
+        pool_.run(phases_);
     } else {
         using Clock = std::chrono::steady_clock;
         Clock::time_point last = Clock::now();
-        pool_.run(std::exchange(phases_, {}), [&](size_t phase) {
+        pool_.run(phases_, [&](size_t phase) {
             const Clock::time_point now = Clock::now();
             profile_.*families_[phase] += static_cast<uint64_t>(
                 std::chrono::duration_cast<std::chrono::nanoseconds>(now - last).count());
             last = now;
         });
     }
+    phases_.clear();
     families_.clear();
-    ++runs_;
+    arena_.clear();
+    // Operations that follow may still refer to the last batch.
+    std::swap(batches_[0], batches_[batch_count_ - 1]);
+    batch_count_ = 1;
 }
 
 KernelProfile Program::take_profile() {

@@ -1,7 +1,23 @@
 // The operations between two synchronisations, lowered to phases of the thread pool.
+//
+// A pass like the one before takes no memory from the system: what an operation records lies in an arena,
+// batches and scratch memory are kept. To add an operation:
+//
+//   1. CpuDevice resolves its handles and checks its shapes (cpu_device_operations.cpp), and fills in a
+//      struct of pointers and numbers;
+//   2. a method of Program takes that struct and calls record() once for each phase: a phase is a number of
+//      independent items, handed out to the threads, and begins when the phase before it has ended. The body
+//      is a lambda that captures by value, and only what needs no destructor: the struct, numbers, pointers.
+//      Lists go to arena_.put_all(). Memory that an item works in is asked for by grow_scratch() and fetched
+//      by scratch(thread) when the item runs, for it may still move until then;
+//   3. the loops over elements are a kernel of the table (kernel_table.h), compiled for each instruction set.
+//
+// Law 1: what a row gets may depend on the row alone. How rows are shared out among items is free; how
+// numbers are added up is not.
 #pragma once
 
 #include "kernels/backend.h"
+#include "kernels/cpu/arena.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/kv_store.h"
 #include "kernels/cpu/memory.h"
@@ -67,6 +83,9 @@ struct AttentionArguments {
 class Program {
 public:
     Program(const KernelTable& kernels, ThreadPool& pool);
+    ~Program();
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
 
     void begin(const ForwardBatch& batch);
     int64_t rows() const { return static_cast<int64_t>(batch_->ids.size()); }
@@ -96,11 +115,18 @@ private:
     struct Layout {
         std::vector<int32_t> slots, table_offsets, block_tables;
     };
+    struct AttentionPlan;
     struct Batch {
         std::vector<int32_t> ids, positions, output_rows;
         std::vector<Span> spans;
-        std::vector<Layout> layouts;
+        std::vector<Layout> layouts; ///< of which layout_count count
+        size_t layout_count = 0;
+        std::vector<std::unique_ptr<AttentionPlan>> plans; ///< of which plan_count count
+        size_t plan_count = 0;
         int64_t positions_end = 0; ///< largest position + 1
+
+        Batch();
+        ~Batch();
     };
     /// Memory that grows while operations are recorded and is used while they run.
     struct Scratch {
@@ -121,7 +147,19 @@ private:
     struct LinearJob;
     struct AttentionJob;
 
-    void record(Family family, int64_t items, int64_t chunk, std::function<void(int64_t, int64_t, int)> body);
+    /// Records a phase: body(first, last, thread) for `items` items, `chunk` of them at once.
+    template <class Body>
+    void record(Family family, int64_t items, int64_t chunk, const Body& body) {
+        if (items <= 0)
+            return;
+        families_.resize(phases_.size()); // where memory ran out in between, one too many is left
+        families_.push_back(family);
+        phases_.push_back(make_phase(*arena_.put(Body(body)), items, chunk));
+    }
+    template <class T>
+    T* scratch(int thread) const {
+        return threads_[static_cast<size_t>(thread)].scratch.template as<T>();
+    }
     void grow_scratch(size_t bytes);
     const Layout& layout(int index) const;
     int64_t fair_chunk(int64_t items) const;
@@ -131,12 +169,16 @@ private:
     void prepare_rows(const LinearArguments& a, int64_t first, int64_t last, ActivationBlock* blocks,
                       float* floats, float* row) const;
     void run_linear(const LinearJob& job, int64_t first, int64_t last, int thread);
+    const AttentionPlan& attention_plan(const AttentionArguments& arguments);
     void run_attention(const AttentionJob& job, int64_t item, int thread);
     void finish_attention(const AttentionJob& job, int64_t tile);
 
     const KernelTable& kernels_;
     ThreadPool& pool_;
-    std::shared_ptr<const Batch> batch_;
+    std::vector<std::unique_ptr<Batch>> batches_; ///< of which batch_count_ are in use
+    size_t batch_count_ = 1;
+    Batch* batch_; ///< the last one of them
+    Arena arena_;
     std::vector<Phase> phases_;
     std::vector<Family> families_;
     std::vector<Thread> threads_;

@@ -57,8 +57,7 @@ void Program::linear(const LinearArguments& a) {
                [this, a, prepares_floats](int64_t first, int64_t last, int thread) {
                    prepare_rows(a, first * row_group, std::min(last * row_group, a.rows),
                                 activations_.as<ActivationBlock>(),
-                                prepares_floats ? float_rows_.as<float>() : nullptr,
-                                threads_[static_cast<size_t>(thread)].scratch.as<float>());
+                                prepares_floats ? float_rows_.as<float>() : nullptr, scratch<float>(thread));
                });
     }
 

@@ -60,7 +60,7 @@ void ThreadPool::walk(Slot& slot, int thread, const std::function<void(size_t)>&
             if (first >= phase.items)
                 break;
             const int64_t last = std::min(first + phase.chunk, phase.items);
-            phase.run(first, last, thread);
+            phase.run(phase.job, first, last, thread);
             const int64_t share = last - first;
             if (progress.done.fetch_add(share, std::memory_order_acq_rel) + share == phase.items)
                 progress.done.notify_all();
@@ -97,20 +97,30 @@ void ThreadPool::work(int thread) {
     }
 }
 
-void ThreadPool::run(std::vector<Phase> phases, const std::function<void(size_t)>& after_phase) {
+void ThreadPool::grow(size_t phases) {
+    if (phases <= capacity_)
+        return;
+    const size_t capacity = phases + phases / 2;
+    for (const auto& slot : slots_) {
+        while (slot->inside.load() != 0) // the last program has ended: a worker in there is on its way out
+            pause();
+        slot->phases.reserve(capacity);
+        slot->progress = std::make_unique<Progress[]>(capacity);
+    }
+    capacity_ = capacity;
+}
+
+void ThreadPool::run(std::span<const Phase> phases, const std::function<void(size_t)>& after_phase) {
     if (phases.empty())
         return;
     const std::lock_guard lock(running_);
+    grow(phases.size());
     // Each worker is inside of one slot at most, so one of the slots is free or about to be.
     size_t index = 0;
     while (slots_[index]->inside.load() != 0)
         index = (index + 1) % slots_.size();
     Slot& slot = *slots_[index];
-    if (slot.capacity < phases.size()) {
-        slot.progress = std::make_unique<Progress[]>(phases.size());
-        slot.capacity = phases.size();
-    }
-    slot.phases = std::move(phases);
+    slot.phases.assign(phases.begin(), phases.end());
     for (size_t p = 0; p < slot.phases.size(); ++p) {
         slot.progress[p].next.store(0, std::memory_order_relaxed);
         slot.progress[p].done.store(0, std::memory_order_relaxed);
@@ -122,14 +132,6 @@ void ThreadPool::run(std::vector<Phase> phases, const std::function<void(size_t)
     }
     walk(slot, 0, after_phase);
     current_.store(nothing);
-}
-
-void ThreadPool::parallel(int64_t items, int64_t chunk, std::function<void(int64_t, int64_t, int)> body) {
-    if (items <= 0)
-        return;
-    std::vector<Phase> phases;
-    phases.push_back({std::move(body), items, std::max<int64_t>(1, chunk)});
-    run(std::move(phases));
 }
 
 } // namespace orrery::kernels::cpu

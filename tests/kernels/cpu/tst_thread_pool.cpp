@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <random>
 #include <thread>
 #include <vector>
@@ -20,6 +21,7 @@ private slots:
     void doesNotWaitForASleepingWorker();
     void reportsEveryPhase();
     void survivesThreadsThatArriveLate();
+    void takesTurnsWithOtherCallers();
 };
 
 void ThreadPoolTest::runsEveryItemOnceAndPhasesInOrder_data() {
@@ -41,13 +43,8 @@ void ThreadPoolTest::runsEveryItemOnceAndPhasesInOrder() {
         std::vector<std::vector<int>> runs(count);
         std::vector<Phase> phases;
         std::atomic<int> disorder{0};
-        for (size_t p = 0; p < count; ++p) {
-            const int64_t items = static_cast<int64_t>(random() % 50 + 1);
-            runs[p].assign(static_cast<size_t>(items), 0);
-            Phase phase;
-            phase.items = items;
-            phase.chunk = static_cast<int64_t>(random() % 4 + 1);
-            phase.run = [&runs, &disorder, p, threads](int64_t first, int64_t last, int thread) {
+        const auto body = [&runs, &disorder, threads](size_t p) {
+            return [&runs, &disorder, p, threads](int64_t first, int64_t last, int thread) {
                 if (thread < 0 || thread >= threads)
                     ++disorder;
                 if (p > 0)
@@ -56,9 +53,15 @@ void ThreadPoolTest::runsEveryItemOnceAndPhasesInOrder() {
                 for (int64_t i = first; i < last; ++i)
                     ++runs[p][static_cast<size_t>(i)];
             };
-            phases.push_back(std::move(phase));
+        };
+        std::deque<decltype(body(0))> bodies; // they stay where they are
+        for (size_t p = 0; p < count; ++p) {
+            const int64_t items = static_cast<int64_t>(random() % 50 + 1);
+            runs[p].assign(static_cast<size_t>(items), 0);
+            bodies.push_back(body(p));
+            phases.push_back(make_phase(bodies.back(), items, static_cast<int64_t>(random() % 4 + 1)));
         }
-        pool.run(std::move(phases));
+        pool.run(phases);
         QCOMPARE(disorder.load(), 0);
         for (const auto& phase : runs)
             for (const int n : phase)
@@ -89,11 +92,10 @@ void ThreadPoolTest::doesNotWaitForASleepingWorker() {
 
 void ThreadPoolTest::reportsEveryPhase() {
     ThreadPool pool(2);
-    std::vector<Phase> phases;
-    for (int i = 0; i < 5; ++i)
-        phases.push_back({[](int64_t, int64_t, int) {}, 3, 1});
+    const auto nothing = [](int64_t, int64_t, int) {};
+    const std::vector<Phase> phases(5, make_phase(nothing, 3, 1));
     std::vector<size_t> seen;
-    pool.run(std::move(phases), [&seen](size_t phase) { seen.push_back(phase); });
+    pool.run(phases, [&seen](size_t phase) { seen.push_back(phase); });
     QCOMPARE(seen, (std::vector<size_t>{0, 1, 2, 3, 4}));
 }
 
@@ -108,6 +110,33 @@ void ThreadPoolTest::survivesThreadsThatArriveLate() {
         total += mine;
     }
     QCOMPARE(total, int64_t{20000} * 19999 / 2);
+}
+
+void ThreadPoolTest::takesTurnsWithOtherCallers() {
+    // Programs of two phases from three threads: what the first phase leaves behind is what the second finds.
+    ThreadPool pool(2);
+    std::atomic<int> faults{0};
+    const auto call = [&pool, &faults](int64_t mine) {
+        for (int round = 0; round < 2000; ++round) {
+            std::vector<int64_t> left(8, -1);
+            const auto leave = [&left, mine](int64_t first, int64_t last, int) {
+                for (int64_t i = first; i < last; ++i)
+                    left[static_cast<size_t>(i)] = mine;
+            };
+            const auto find = [&left, &faults, mine](int64_t, int64_t, int) {
+                for (const int64_t found : left)
+                    faults += found != mine;
+            };
+            const Phase phases[] = {make_phase(leave, 8, 1), make_phase(find, 8, 1)};
+            pool.run(phases);
+        }
+    };
+    std::vector<std::thread> callers;
+    for (int i = 0; i < 3; ++i)
+        callers.emplace_back(call, i);
+    for (std::thread& caller : callers)
+        caller.join();
+    QCOMPARE(faults.load(), 0);
 }
 
 QTEST_GUILESS_MAIN(ThreadPoolTest)
