@@ -20,7 +20,7 @@ public:
     using Error::Error;
 };
 
-/// The work was stopped because somebody asked for it (a load that was cancelled).
+/// The work was stopped on request (a load that was cancelled).
 class Cancelled : public Error {
 public:
     using Error::Error;

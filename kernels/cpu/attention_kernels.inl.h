@@ -18,7 +18,7 @@ template <class Element>
 struct FloatCache {
     static int64_t row_bytes(int length) { return length * static_cast<int64_t>(sizeof(Element)); }
 
-    ORRERY_INLINE F32 load_elements(const Element* p, int64_t lanes) {
+    ORRERY_INLINE F32x16 load_elements(const Element* p, int64_t lanes) {
         if constexpr (sizeof(Element) == 4)
             return load_some(p, lanes);
         else
@@ -26,11 +26,11 @@ struct FloatCache {
     }
 
     template <int Q, int T>
-    ORRERY_INLINE void score(const void* const* tiles, const float* q, int key_length, F32 (&sums)[T][Q]) {
+    ORRERY_INLINE void score(const void* const* tiles, const float* q, int key_length, F32x16 (&sums)[T][Q]) {
         for (int d = 0; d < key_length; ++d)
             UNROLLED
         for (int t = 0; t < T; ++t) {
-            const F32 k = load_elements(static_cast<const Element*>(tiles[t]) + d * 16, 16);
+            const F32x16 k = load_elements(static_cast<const Element*>(tiles[t]) + d * 16, 16);
             UNROLLED
             for (int i = 0; i < Q; ++i)
                 sums[t][i] = fma(k, set1(q[d * 8 + i]), sums[t][i]);
@@ -38,7 +38,7 @@ struct FloatCache {
     }
 
     template <int V>
-    ORRERY_INLINE void values(const void* row, int64_t column, int64_t lanes, F32 (&v)[V]) {
+    ORRERY_INLINE void values(const void* row, int64_t column, int64_t lanes, F32x16 (&v)[V]) {
         UNROLLED
         for (int i = 0; i < V; ++i)
             v[i] = load_elements(static_cast<const Element*>(row) + column + i * 16, lanes);
@@ -52,24 +52,24 @@ struct Int8Cache {
     static int64_t row_bytes(int length) { return (length + 31) / 32 * block_bytes; }
 
     template <int Q, int T>
-    ORRERY_INLINE void score(const void* const* tiles, const float* q, int key_length, F32 (&sums)[T][Q]) {
+    ORRERY_INLINE void score(const void* const* tiles, const float* q, int key_length, F32x16 (&sums)[T][Q]) {
         for (int first = 0; first < key_length; first += 32, q += 32 * 8) {
             const int count = key_length - first < 32 ? key_length - first : 32;
             const int64_t at = first / 32 * 16 * block_bytes;
             UNROLLED
             for (int t = 0; t < T; ++t) {
                 const auto* keys = static_cast<const uint8_t*>(tiles[t]) + at;
-                F32 dots[Q];
+                F32x16 dots[Q];
                 UNROLLED
-                for (F32& dot : dots)
+                for (F32x16& dot : dots)
                     dot = zero();
                 for (int d = 0; d < count; ++d) {
-                    const F32 k = load_i8(keys + d * 16);
+                    const F32x16 k = load_i8(keys + d * 16);
                     UNROLLED
                     for (int i = 0; i < Q; ++i)
                         dots[i] = fma(k, set1(q[d * 8 + i]), dots[i]);
                 }
-                const F32 scale = load_half(reinterpret_cast<const uint16_t*>(keys + 512));
+                const F32x16 scale = load_half(reinterpret_cast<const uint16_t*>(keys + 512));
                 UNROLLED
                 for (int i = 0; i < Q; ++i)
                     sums[t][i] = fma(dots[i], scale, sums[t][i]);
@@ -78,7 +78,7 @@ struct Int8Cache {
     }
 
     template <int V>
-    ORRERY_INLINE void values(const void* row, int64_t column, int64_t, F32 (&v)[V]) {
+    ORRERY_INLINE void values(const void* row, int64_t column, int64_t, F32x16 (&v)[V]) {
         UNROLLED
         for (int i = 0; i < V; ++i) {
             const int64_t at = column + i * 16;
@@ -98,26 +98,26 @@ struct Int4Cache {
     /// over them.
     template <int Q, bool high>
     ORRERY_INLINE void score_half(const uint8_t* keys, const float* q, const float* totals, int count,
-                                  F32 (&sums)[Q]) {
-        F32 dots[Q];
+                                  F32x16 (&sums)[Q]) {
+        F32x16 dots[Q];
         UNROLLED
-        for (F32& dot : dots)
+        for (F32x16& dot : dots)
             dot = zero();
         for (int d = 0; d < count; ++d) {
-            const F32 quants = high ? load_high_nibbles(keys + d * 16) : load_low_nibbles(keys + d * 16);
+            const F32x16 quants = high ? load_high_nibbles(keys + d * 16) : load_low_nibbles(keys + d * 16);
             UNROLLED
             for (int i = 0; i < Q; ++i)
                 dots[i] = fma(quants, set1(q[d * 8 + i]), dots[i]);
         }
-        const F32 scale = load_half(reinterpret_cast<const uint16_t*>(keys + 256 + high * 32));
-        const F32 minimum = load_half(reinterpret_cast<const uint16_t*>(keys + 320 + high * 32));
+        const F32x16 scale = load_half(reinterpret_cast<const uint16_t*>(keys + 256 + high * 32));
+        const F32x16 minimum = load_half(reinterpret_cast<const uint16_t*>(keys + 320 + high * 32));
         UNROLLED
         for (int i = 0; i < Q; ++i)
             sums[i] = fma(set1(totals[i]), minimum, fma(dots[i], scale, sums[i]));
     }
 
     template <int Q, int T>
-    ORRERY_INLINE void score(const void* const* tiles, const float* q, int key_length, F32 (&sums)[T][Q]) {
+    ORRERY_INLINE void score(const void* const* tiles, const float* q, int key_length, F32x16 (&sums)[T][Q]) {
         const float* totals = q + key_length * 8;
         for (int first = 0; first < key_length; first += 32, q += 32 * 8, totals += 2 * 8) {
             const int left = key_length - first < 32 ? key_length - first : 32;
@@ -133,13 +133,13 @@ struct Int4Cache {
     }
 
     template <int V>
-    ORRERY_INLINE void values(const void* row, int64_t column, int64_t, F32 (&v)[V]) {
+    ORRERY_INLINE void values(const void* row, int64_t column, int64_t, F32x16 (&v)[V]) {
         UNROLLED
         for (int i = 0; i < V; ++i) {
             const int64_t at = column + i * 16;
             const auto* block = static_cast<const uint8_t*>(row) + at / 32 * block_bytes;
             const bool high = at % 32 != 0;
-            const F32 quants = high ? load_high_nibbles(block + 8) : load_low_nibbles(block + 8);
+            const F32x16 quants = high ? load_high_nibbles(block + 8) : load_low_nibbles(block + 8);
             v[i] = fma(quants, set1_half(block + high * 2), set1_half(block + 4 + high * 2));
         }
     }
@@ -148,11 +148,11 @@ struct Int4Cache {
 /// Scores of Q queries of a group with T tiles from `tile` on.
 template <class Cache, int Q, int T>
 ORRERY_INLINE void score_tiles(const AttentionPart& part, int tile, const float* q, float* scores) {
-    F32 sums[T][Q];
+    F32x16 sums[T][Q];
     UNROLLED
     for (auto& of_tile : sums)
         UNROLLED
-    for (F32& sum : of_tile)
+    for (F32x16& sum : of_tile)
         sum = zero();
     Cache::template score<Q, T>(part.keys + tile, q, part.key_length, sums);
     UNROLLED
@@ -217,20 +217,20 @@ ORRERY_INLINE void score_group(const AttentionPart& part, int first, int count, 
     }
 }
 
-/// Scores → exponentials, in place; the first `tokens` count.
-ORRERY_INLINE void soften(float* scores, int64_t tokens, float& peak, float& sum) {
-    const F32 lowest = set1(-__builtin_inff());
-    F32 largest = lowest;
+/// The numerators of softmax, in place, over the first `tokens` scores, and their sum.
+ORRERY_INLINE void softmax(float* scores, int64_t tokens, float& peak, float& sum) {
+    const F32x16 lowest = set1(-__builtin_inff());
+    F32x16 largest = lowest;
     for_lanes(
         tokens, [&](int64_t i, int64_t lanes) __attribute__((always_inline)) {
             largest = max(largest, select_first(load(scores + i), lowest, lanes));
         });
     peak = reduce_max(largest);
-    F32 total = zero();
+    F32x16 total = zero();
     for_lanes(
         tokens, [&](int64_t i, int64_t lanes) __attribute__((always_inline)) {
-            const F32 e = exp_negative(sub(load(scores + i), set1(peak)));
-            const F32 counted = select_first(e, zero(), lanes);
+            const F32x16 e = exp_negative(sub(load(scores + i), set1(peak)));
+            const F32x16 counted = select_first(e, zero(), lanes);
             store(scores + i, counted);
             total = add(total, counted);
         });
@@ -239,16 +239,16 @@ ORRERY_INLINE void soften(float* scores, int64_t tokens, float& peak, float& sum
 
 /// out += Σ weight · value over tokens [first, last) for Q queries and V vectors of the value's elements.
 template <class Cache, int Q, int V>
-ORRERY_INLINE void mix(const AttentionPart& part, int query, int64_t first, int64_t last, int64_t column,
-                       int64_t lanes, F32 (&sums)[Q][V]) {
+ORRERY_INLINE void weighted_sum(const AttentionPart& part, int query, int64_t first, int64_t last,
+                                int64_t column, int64_t lanes, F32x16 (&sums)[Q][V]) {
     const int64_t row_bytes = Cache::row_bytes(part.value_length);
     for (int64_t t = first; t < last; ++t) {
         const auto* value = static_cast<const uint8_t*>(part.values[t / 16]) + (t % 16) * row_bytes;
-        F32 v[V];
+        F32x16 v[V];
         Cache::template values<V>(value, column, lanes, v);
         UNROLLED
         for (int q = 0; q < Q; ++q) {
-            const F32 weight = set1(part.scores[(query + q) * 256 + t]);
+            const F32x16 weight = set1(part.scores[(query + q) * 256 + t]);
             UNROLLED
             for (int i = 0; i < V; ++i)
                 sums[q][i] = fma(weight, v[i], sums[q][i]);
@@ -258,26 +258,26 @@ ORRERY_INLINE void mix(const AttentionPart& part, int query, int64_t first, int6
 
 /// Q queries from `query` on: V vectors from `column` on. All but the last vector are whole.
 template <class Cache, int Q, int V>
-ORRERY_INLINE void mix_columns(const AttentionPart& part, int query, int64_t column, int64_t lanes) {
-    F32 sums[Q][V];
+ORRERY_INLINE void sum_columns(const AttentionPart& part, int query, int64_t column, int64_t lanes) {
+    F32x16 sums[Q][V];
     UNROLLED
     for (auto& of_query : sums)
         UNROLLED
-    for (F32& sum : of_query)
+    for (F32x16& sum : of_query)
         sum = zero();
     int64_t common = part.tokens[query];
     for (int q = 1; q < Q; ++q)
         common = part.tokens[query + q] < common ? part.tokens[query + q] : common;
-    mix<Cache, Q, V>(part, query, 0, common, column, lanes, sums);
+    weighted_sum<Cache, Q, V>(part, query, 0, common, column, lanes, sums);
     UNROLLED
     for (int q = 0; q < Q; ++q) {
         // Tokens that only this query sees: a value that a query does not see must not touch it, not even
         // with weight 0, for it may be infinite.
-        F32 own[1][V];
+        F32x16 own[1][V];
         UNROLLED
         for (int i = 0; i < V; ++i)
             own[0][i] = sums[q][i];
-        mix<Cache, 1, V>(part, query + q, common, part.tokens[query + q], column, lanes, own);
+        weighted_sum<Cache, 1, V>(part, query + q, common, part.tokens[query + q], column, lanes, own);
         UNROLLED
         for (int i = 0; i < V; ++i)
             store_some(part.out + static_cast<int64_t>(query + q) * part.value_length + column + i * 16,
@@ -286,27 +286,27 @@ ORRERY_INLINE void mix_columns(const AttentionPart& part, int query, int64_t col
 }
 
 template <class Cache, int Q>
-ORRERY_INLINE void mix_queries(const AttentionPart& part, int query) {
+ORRERY_INLINE void sum_queries(const AttentionPart& part, int query) {
     int64_t column = 0;
     for (; column + 64 <= part.value_length; column += 64)
-        mix_columns<Cache, Q, 4>(part, query, column, 16);
+        sum_columns<Cache, Q, 4>(part, query, column, 16);
     for (; column + 16 <= part.value_length; column += 16)
-        mix_columns<Cache, Q, 1>(part, query, column, 16);
+        sum_columns<Cache, Q, 1>(part, query, column, 16);
     if (column < part.value_length)
-        mix_columns<Cache, Q, 1>(part, query, column, part.value_length - column);
+        sum_columns<Cache, Q, 1>(part, query, column, part.value_length - column);
 }
 
 template <class Cache>
 void attention(const AttentionPart& part) {
     for (int first = 0; first < part.queries; first += 8) {
         const int count = part.queries - first < 8 ? part.queries - first : 8;
-        int most = 0;
+        int max_tokens = 0;
         for (int i = first; i < first + count; ++i)
-            most = part.tokens[i] > most ? part.tokens[i] : most;
-        score_group<Cache>(part, first, count, (most + 15) / 16);
+            max_tokens = part.tokens[i] > max_tokens ? part.tokens[i] : max_tokens;
+        score_group<Cache>(part, first, count, (max_tokens + 15) / 16);
         for (int i = first; i < first + count; ++i) {
             if (part.tokens[i] > 0) {
-                soften(part.scores + i * 256, part.tokens[i], part.peak[i], part.sum[i]);
+                softmax(part.scores + i * 256, part.tokens[i], part.peak[i], part.sum[i]);
             } else {
                 part.peak[i] = -__builtin_inff();
                 part.sum[i] = 0.0f;
@@ -314,19 +314,19 @@ void attention(const AttentionPart& part) {
         }
     }
     int query = 0;
-    for (; query + mixed_queries <= part.queries; query += mixed_queries)
-        mix_queries<Cache, mixed_queries>(part, query);
+    for (; query + summed_queries <= part.queries; query += summed_queries)
+        sum_queries<Cache, summed_queries>(part, query);
     for (; query + 3 <= part.queries; query += 3)
-        mix_queries<Cache, 3>(part, query);
+        sum_queries<Cache, 3>(part, query);
     for (; query < part.queries; ++query)
-        mix_queries<Cache, 1>(part, query);
+        sum_queries<Cache, 1>(part, query);
 }
 
 void combine(float* peak, float* sum, float* out, float part_peak, float part_sum, const float* part_out,
              int value_length) {
     const float new_peak = part_peak > *peak ? part_peak : *peak;
-    const F32 keep = exp_negative(set1(*peak - new_peak));
-    const F32 gain = exp_negative(set1(part_peak - new_peak));
+    const F32x16 keep = exp_negative(set1(*peak - new_peak));
+    const F32x16 gain = exp_negative(set1(part_peak - new_peak));
     float factors[2][16];
     store(factors[0], keep);
     store(factors[1], gain);

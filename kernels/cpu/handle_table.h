@@ -11,14 +11,14 @@
 
 namespace orrery::kernels::cpu {
 
-/// An id is never used twice, so a handle that was released names nothing. A table
-/// that was made from another one knows that one's objects too, to read.
+/// An id is never used twice, so a handle that was released names nothing. Objects that were borrowed from
+/// another table can be read here, and neither written nor removed.
 template <class Handle, class Object>
 class HandleTable {
 public:
     explicit HandleTable(const char* what) : what_(what) {}
 
-    /// Knows the objects that `other` holds now.
+    /// Takes over the objects that `other` holds now, to be read.
     void borrow(const HandleTable& other) {
         for (const auto& [id, entry] : other.objects_)
             objects_.emplace(id, Entry{entry.object, true});

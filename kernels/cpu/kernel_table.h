@@ -1,7 +1,7 @@
 // The inner loops, one set per code path. Each set is compiled in a translation unit of its own with the
 // flags of its instruction set, from the same templates; everything else in this folder is plain C++.
 //
-// All sets add in the same order, so they give the same bits.
+// All sets add in the same order and give the same bits.
 #pragma once
 
 #include "kernels/cpu/cpu_features.h"
@@ -16,8 +16,8 @@ namespace orrery::kernels::cpu {
 /// 32 activations of one row as integers q of 15 bits, x ≈ scale · q, |q| ≤ 127 · 128, and what the offsets
 /// and minima of weights need: for groups of 32 and of 16 columns.
 ///
-/// One byte for each activation, as is common, costs a small model its wits: a block with one large
-/// activation rounds its 31 neighbours to a few steps, and close decisions between tokens fall the other way.
+/// One byte for each activation, as is common, costs a small model accuracy: in a block with one large
+/// activation the other 31 are rounded to a few steps, and close decisions between tokens change.
 /// q is kept as two bytes, q = 128 · coarse + fine, each of which VNNI multiplies as it is; the sum of both
 /// products is exact, and its scale enters the float accumulator once.
 struct ActivationBlock {

@@ -15,7 +15,7 @@ struct Constant {
     static constexpr int value = value_;
 };
 
-ORRERY_INLINE void put(F32 value, const Output& output, int64_t row, int64_t column, int64_t lanes) {
+ORRERY_INLINE void put(F32x16 value, const Output& output, int64_t row, int64_t column, int64_t lanes) {
     float* out = output.out + row * output.stride + column;
     if (output.bias != nullptr)
         value = add(value, load_some(output.bias + column, lanes));
@@ -26,13 +26,13 @@ ORRERY_INLINE void put(F32 value, const Output& output, int64_t row, int64_t col
 
 /// Scales (or, with `signed_codes` false, minima) of group g.
 template <ScaleClass scale, bool signed_codes>
-ORRERY_INLINE F32 group_scale(const uint8_t* scales, const uint8_t* supers, int64_t group, int64_t super) {
+ORRERY_INLINE F32x16 group_scale(const uint8_t* scales, const uint8_t* supers, int64_t group, int64_t super) {
     if constexpr (scale == ScaleClass::half)
         return load_half(reinterpret_cast<const uint16_t*>(scales) + group * tile_rows);
     else if constexpr (scale == ScaleClass::bfloat)
         return load_bfloat(reinterpret_cast<const uint16_t*>(scales) + group * tile_rows);
     else {
-        const F32 wide = load(reinterpret_cast<const float*>(supers) + super * tile_rows);
+        const F32x16 wide = load(reinterpret_cast<const float*>(supers) + super * tile_rows);
         const uint8_t* codes = scales + group * tile_rows;
         return mul(wide, signed_codes ? load_i8(codes) : load_u8(codes));
     }
@@ -53,7 +53,7 @@ ORRERY_INLINE int32_t start_of(int32_t minus_8, int32_t minus_128) {
 /// One tile of 16 outputs for R rows of activations.
 template <PackedFormat format, int R>
 ORRERY_INLINE void packed_tile(const PackedMatrix& w, const uint8_t* tile, Table table,
-                               const ActivationBlock* x, bool fetch_ahead, F32 (&sums)[R]) {
+                               const ActivationBlock* x, bool fetch_ahead, F32x16 (&sums)[R]) {
     constexpr FormatTraits traits = format_traits[static_cast<int>(format)];
     constexpr CodeClass code = traits.code;
     constexpr int64_t code_bytes = is_nibble(code) ? 256 : 512;
@@ -64,7 +64,7 @@ ORRERY_INLINE void packed_tile(const PackedMatrix& w, const uint8_t* tile, Table
     const uint8_t* supers = tile + w.layout.supers;
     const uint8_t* minimum_supers = tile + w.layout.minimum_supers;
     UNROLLED
-    for (F32& sum : sums)
+    for (F32x16& sum : sums)
         sum = zero();
     const int64_t blocks = w.columns / 32;
     for (int64_t b = 0; b < blocks; ++b, x += row_group, tile += code_bytes) {
@@ -72,19 +72,19 @@ ORRERY_INLINE void packed_tile(const PackedMatrix& w, const uint8_t* tile, Table
             for (int64_t line = 0; line < code_bytes; line += 64)
                 prefetch(tile + ahead + line);
         const Codes<code> codes = Codes<code>::load(tile, table);
-        I32 dots[R];
+        I32x16 dots[R];
         int32_t starts[R];
         if constexpr (traits.group == 32) {
             UNROLLED
             for (int r = 0; r < R; ++r)
                 starts[r] = start_of<code>(x[r].minus_8, x[r].minus_128);
             dot<code, R, 0, 8>(codes, x, starts, dots);
-            const F32 scale = group_scale<traits.scale, true>(scales, supers, b, b / 8);
+            const F32x16 scale = group_scale<traits.scale, true>(scales, supers, b, b / 8);
             UNROLLED
             for (int r = 0; r < R; ++r)
                 sums[r] = fma(mul(scale, set1(x[r].scale)), to_float(dots[r]), sums[r]);
             if constexpr (has_minimum(code)) {
-                const F32 minimum = group_scale<traits.scale, false>(minima, minimum_supers, b, b / 8);
+                const F32x16 minimum = group_scale<traits.scale, false>(minima, minimum_supers, b, b / 8);
                 UNROLLED
                 for (int r = 0; r < R; ++r)
                     sums[r] = fma(minimum, set1(x[r].sum), sums[r]);
@@ -96,12 +96,12 @@ ORRERY_INLINE void packed_tile(const PackedMatrix& w, const uint8_t* tile, Table
                 for (int r = 0; r < R; ++r)
                     starts[r] = start_of<code>(x[r].half_minus_8[h], x[r].half_minus_128[h]);
                 dot<code, R, h * 4, 4>(codes, x, starts, dots);
-                const F32 scale = group_scale<traits.scale, true>(scales, supers, b * 2 + h, b / 8);
+                const F32x16 scale = group_scale<traits.scale, true>(scales, supers, b * 2 + h, b / 8);
                 UNROLLED
                 for (int r = 0; r < R; ++r)
                     sums[r] = fma(mul(scale, set1(x[r].scale)), to_float(dots[r]), sums[r]);
                 if constexpr (has_minimum(code)) {
-                    const F32 minimum =
+                    const F32x16 minimum =
                         group_scale<traits.scale, false>(minima, minimum_supers, b * 2 + h, b / 8);
                     UNROLLED
                     for (int r = 0; r < R; ++r)
@@ -117,7 +117,7 @@ ORRERY_INLINE void packed_tile(const PackedMatrix& w, const uint8_t* tile, Table
 template <PackedFormat format, int R>
 ORRERY_INLINE void packed_rows(const PackedMatrix& w, int64_t t, Table table, const ActivationBlock* x,
                                int64_t row, bool fetch_ahead, const Output& output) {
-    F32 sums[R];
+    F32x16 sums[R];
     packed_tile<format, R>(w, w.tile(t), table, x, fetch_ahead, sums);
     const int64_t column = t * tile_rows;
     const int64_t lanes = w.rows - column < tile_rows ? w.rows - column : tile_rows;
@@ -154,7 +154,7 @@ void packed(const PackedMatrix& w, int64_t first_tile, int64_t last_tile, const 
 }
 
 template <TensorType type>
-ORRERY_INLINE F32 load_weights(const std::byte* row, int64_t k, int64_t lanes) {
+ORRERY_INLINE F32x16 load_weights(const std::byte* row, int64_t k, int64_t lanes) {
     if constexpr (type == TensorType::F32) {
         return load_some(reinterpret_cast<const float*>(row) + k, lanes);
     } else {
@@ -170,21 +170,21 @@ ORRERY_INLINE F32 load_weights(const std::byte* row, int64_t k, int64_t lanes) {
 template <TensorType type, int W, int R>
 ORRERY_INLINE void dense_tile(const std::byte* w, int64_t row_bytes, const float* x, int64_t x_stride,
                               int64_t columns, float* out) {
-    F32 sums[W][R];
+    F32x16 sums[W][R];
     UNROLLED
     for (auto& of_weight : sums)
         UNROLLED
-    for (F32& sum : of_weight)
+    for (F32x16& sum : of_weight)
         sum = zero();
     for_lanes(
         columns, [&](int64_t k, int64_t lanes) __attribute__((always_inline)) {
-            F32 weights[W];
+            F32x16 weights[W];
             UNROLLED
             for (int i = 0; i < W; ++i)
                 weights[i] = load_weights<type>(w + i * row_bytes, k, lanes);
             UNROLLED
             for (int r = 0; r < R; ++r) {
-                const F32 v = load_some(x + r * x_stride + k, lanes);
+                const F32x16 v = load_some(x + r * x_stride + k, lanes);
                 UNROLLED
                 for (int i = 0; i < W; ++i)
                     sums[i][r] = fma(weights[i], v, sums[i][r]);

@@ -54,7 +54,7 @@ struct Program::AttentionPlan {
     /// Where the parts of a tile are worked on apart: {tile, part}.
     std::vector<std::pair<int, int>> parts;
     size_t partials = 0; ///< queries times parts of all tiles
-    int most_queries = 0;
+    int max_queries = 0;
 };
 
 struct Program::AttentionJob {
@@ -96,7 +96,7 @@ const Program::AttentionPlan& Program::attention_plan(const AttentionArguments& 
     plan.tiles.clear();
     plan.parts.clear();
     plan.partials = 0;
-    plan.most_queries = 0;
+    plan.max_queries = 0;
 
     const int group = a.heads / spec.kv_heads; // query heads of a key/value head
     const int slices = (group + queries_per_tile - 1) / queries_per_tile;
@@ -122,7 +122,7 @@ const Program::AttentionPlan& Program::attention_plan(const AttentionArguments& 
                 tile.parts = static_cast<int>((tile.first_position + tile.rows - 1) / part_tokens + 1);
                 tile.partials = plan.partials;
                 plan.partials += static_cast<size_t>(tile.queries()) * static_cast<size_t>(tile.parts);
-                plan.most_queries = std::max(plan.most_queries, tile.queries());
+                plan.max_queries = std::max(plan.max_queries, tile.queries());
                 long_context = long_context || tile.parts > 1;
                 plan.tiles.push_back(tile);
             }
@@ -143,7 +143,7 @@ void Program::attention(const AttentionArguments& a) {
     job.plan = &attention_plan(a);
     job.block_tables = layout(a.layout).block_tables.data();
 
-    const int64_t queries = round_up_8(job.plan->most_queries);
+    const int64_t queries = round_up_8(job.plan->max_queries);
     grow_scratch((static_cast<size_t>(queries * (query_rows(spec.key_length) + part_tokens + 1 +
                                                  2 * (spec.value_length + 2)) +
                                       spec.key_length) +

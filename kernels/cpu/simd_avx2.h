@@ -13,17 +13,19 @@
 namespace orrery::kernels::cpu {
 namespace {
 
-struct F32 {
+/// 16 floats.
+struct F32x16 {
     __m256 lo, hi;
 };
-struct I32 {
+/// 16 integers of 32 bits.
+struct I32x16 {
     __m256i lo, hi;
 };
 
 // 16 registers: 4 rows × 16 integer sums take half of them.
 constexpr int max_packed_rows = 4;
 constexpr int dense_rows = 2;
-constexpr int mixed_queries = 1;
+constexpr int summed_queries = 1;
 /// dot() takes codes with an offset of 128 as the signed numbers that they stand for.
 constexpr bool dot_needs_offset_128 = false;
 
@@ -34,146 +36,146 @@ ORRERY_INLINE __m256i lanes_below(int64_t n, int first) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), lane);
 }
 
-ORRERY_INLINE F32 set1(float x) {
+ORRERY_INLINE F32x16 set1(float x) {
     return {_mm256_set1_ps(x), _mm256_set1_ps(x)};
 }
-ORRERY_INLINE F32 zero() {
+ORRERY_INLINE F32x16 zero() {
     return {_mm256_setzero_ps(), _mm256_setzero_ps()};
 }
-ORRERY_INLINE F32 load(const float* p) {
+ORRERY_INLINE F32x16 load(const float* p) {
     return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
 }
-ORRERY_INLINE F32 load_first(const float* p, int64_t n) {
+ORRERY_INLINE F32x16 load_first(const float* p, int64_t n) {
     return {_mm256_maskload_ps(p, lanes_below(n, 0)), _mm256_maskload_ps(p + 8, lanes_below(n, 8))};
 }
-ORRERY_INLINE void store(float* p, F32 a) {
+ORRERY_INLINE void store(float* p, F32x16 a) {
     _mm256_storeu_ps(p, a.lo);
     _mm256_storeu_ps(p + 8, a.hi);
 }
-ORRERY_INLINE void store_first(float* p, F32 a, int64_t n) {
+ORRERY_INLINE void store_first(float* p, F32x16 a, int64_t n) {
     _mm256_maskstore_ps(p, lanes_below(n, 0), a.lo);
     _mm256_maskstore_ps(p + 8, lanes_below(n, 8), a.hi);
 }
-ORRERY_INLINE F32 load_half(const uint16_t* p) {
+ORRERY_INLINE F32x16 load_half(const uint16_t* p) {
     return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
             _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
 }
-ORRERY_INLINE F32 widen_bfloat(__m128i lo, __m128i hi) {
+ORRERY_INLINE F32x16 widen_bfloat(__m128i lo, __m128i hi) {
     return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(lo), 16)),
             _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(hi), 16))};
 }
-ORRERY_INLINE F32 load_bfloat(const uint16_t* p) {
+ORRERY_INLINE F32x16 load_bfloat(const uint16_t* p) {
     return widen_bfloat(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)),
                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)));
 }
-ORRERY_INLINE F32 load_half_first(const uint16_t* p, int64_t n) {
+ORRERY_INLINE F32x16 load_half_first(const uint16_t* p, int64_t n) {
     uint16_t full[16] = {};
     for (int64_t i = 0; i < n; ++i)
         full[i] = p[i];
     return load_half(full);
 }
-ORRERY_INLINE F32 load_bfloat_first(const uint16_t* p, int64_t n) {
+ORRERY_INLINE F32x16 load_bfloat_first(const uint16_t* p, int64_t n) {
     uint16_t full[16] = {};
     for (int64_t i = 0; i < n; ++i)
         full[i] = p[i];
     return load_bfloat(full);
 }
-ORRERY_INLINE F32 load_i8(const void* p) {
+ORRERY_INLINE F32x16 load_i8(const void* p) {
     const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
     return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
 }
-ORRERY_INLINE F32 load_u8(const void* p) {
+ORRERY_INLINE F32x16 load_u8(const void* p) {
     const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
     return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
             _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
 }
-ORRERY_INLINE F32 widen_bytes(__m128i bytes) {
+ORRERY_INLINE F32x16 widen_bytes(__m128i bytes) {
     return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
             _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
 }
-ORRERY_INLINE F32 load_low_nibbles(const void* p) {
+ORRERY_INLINE F32x16 load_low_nibbles(const void* p) {
     const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
     return widen_bytes(_mm_and_si128(bytes, _mm_set1_epi8(15)));
 }
-ORRERY_INLINE F32 load_high_nibbles(const void* p) {
+ORRERY_INLINE F32x16 load_high_nibbles(const void* p) {
     const __m128i bytes = _mm_srli_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)), 4);
     return widen_bytes(_mm_and_si128(bytes, _mm_set1_epi8(15)));
 }
-ORRERY_INLINE F32 set1_half(const void* p) {
+ORRERY_INLINE F32x16 set1_half(const void* p) {
     uint16_t half;
     __builtin_memcpy(&half, p, 2);
     const __m256 all = _mm256_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(half)));
     return {all, all};
 }
-ORRERY_INLINE void store_half(uint16_t* p, F32 a) {
+ORRERY_INLINE void store_half(uint16_t* p, F32x16 a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
 }
-ORRERY_INLINE void store_half_first(uint16_t* p, F32 a, int64_t n) {
+ORRERY_INLINE void store_half_first(uint16_t* p, F32x16 a, int64_t n) {
     uint16_t full[16];
     store_half(full, a);
     for (int64_t i = 0; i < n; ++i)
         p[i] = full[i];
 }
 
-ORRERY_INLINE F32 add(F32 a, F32 b) {
+ORRERY_INLINE F32x16 add(F32x16 a, F32x16 b) {
     return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
 }
-ORRERY_INLINE F32 sub(F32 a, F32 b) {
+ORRERY_INLINE F32x16 sub(F32x16 a, F32x16 b) {
     return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
 }
-ORRERY_INLINE F32 mul(F32 a, F32 b) {
+ORRERY_INLINE F32x16 mul(F32x16 a, F32x16 b) {
     return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
 }
-ORRERY_INLINE F32 div(F32 a, F32 b) {
+ORRERY_INLINE F32x16 div(F32x16 a, F32x16 b) {
     return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
 }
-ORRERY_INLINE F32 fma(F32 a, F32 b, F32 c) {
+ORRERY_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
     return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
 }
-ORRERY_INLINE F32 fma_addsub(F32 a, F32 b, F32 c) {
+ORRERY_INLINE F32x16 fma_addsub(F32x16 a, F32x16 b, F32x16 c) {
     return {_mm256_fmaddsub_ps(a.lo, b.lo, c.lo), _mm256_fmaddsub_ps(a.hi, b.hi, c.hi)};
 }
-ORRERY_INLINE F32 max(F32 a, F32 b) {
+ORRERY_INLINE F32x16 max(F32x16 a, F32x16 b) {
     return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
 }
-ORRERY_INLINE F32 min(F32 a, F32 b) {
+ORRERY_INLINE F32x16 min(F32x16 a, F32x16 b) {
     return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
 }
-ORRERY_INLINE F32 abs(F32 a) {
+ORRERY_INLINE F32x16 abs(F32x16 a) {
     const __m256 sign = _mm256_set1_ps(-0.0f);
     return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
 }
-ORRERY_INLINE F32 round_nearest(F32 a) {
+ORRERY_INLINE F32x16 round_nearest(F32x16 a) {
     return {_mm256_round_ps(a.lo, 8), _mm256_round_ps(a.hi, 8)};
 }
-ORRERY_INLINE F32 power_of_2(F32 a) {
+ORRERY_INLINE F32x16 power_of_2(F32x16 a) {
     const __m256i bias = _mm256_set1_epi32(127);
     const __m256i lo = _mm256_add_epi32(_mm256_cvtps_epi32(a.lo), bias);
     const __m256i hi = _mm256_add_epi32(_mm256_cvtps_epi32(a.hi), bias);
     return {_mm256_castsi256_ps(_mm256_slli_epi32(lo, 23)), _mm256_castsi256_ps(_mm256_slli_epi32(hi, 23))};
 }
-ORRERY_INLINE F32 select_first(F32 a, F32 b, int64_t n) {
+ORRERY_INLINE F32x16 select_first(F32x16 a, F32x16 b, int64_t n) {
     return {_mm256_blendv_ps(b.lo, a.lo, _mm256_castsi256_ps(lanes_below(n, 0))),
             _mm256_blendv_ps(b.hi, a.hi, _mm256_castsi256_ps(lanes_below(n, 8)))};
 }
-ORRERY_INLINE F32 zero_below(F32 a, F32 x, F32 limit) {
+ORRERY_INLINE F32x16 zero_below(F32x16 a, F32x16 x, F32x16 limit) {
     return {_mm256_and_ps(a.lo, _mm256_cmp_ps(x.lo, limit.lo, _CMP_GE_OQ)),
             _mm256_and_ps(a.hi, _mm256_cmp_ps(x.hi, limit.hi, _CMP_GE_OQ))};
 }
-ORRERY_INLINE F32 swap_pairs(F32 a) {
+ORRERY_INLINE F32x16 swap_pairs(F32x16 a) {
     return {_mm256_permute_ps(a.lo, 0xb1), _mm256_permute_ps(a.hi, 0xb1)};
 }
-ORRERY_INLINE F32 double_even(F32 a) {
+ORRERY_INLINE F32x16 double_even(F32x16 a) {
     return {_mm256_moveldup_ps(a.lo), _mm256_moveldup_ps(a.hi)};
 }
-ORRERY_INLINE F32 double_odd(F32 a) {
+ORRERY_INLINE F32x16 double_odd(F32x16 a) {
     return {_mm256_movehdup_ps(a.lo), _mm256_movehdup_ps(a.hi)};
 }
 
 /// a and b hold pairs: the first and the second halves of all pairs.
-ORRERY_INLINE void split_pairs(F32 a, F32 b, F32& even, F32& odd) {
+ORRERY_INLINE void split_pairs(F32x16 a, F32x16 b, F32x16& even, F32x16& odd) {
     const auto halves = [](__m256 x) {
         return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8));
     };
@@ -181,27 +183,27 @@ ORRERY_INLINE void split_pairs(F32 a, F32 b, F32& even, F32& odd) {
     odd = {halves(_mm256_shuffle_ps(a.lo, a.hi, 0xdd)), halves(_mm256_shuffle_ps(b.lo, b.hi, 0xdd))};
 }
 
-ORRERY_INLINE float reduce_add(F32 a) {
+ORRERY_INLINE float reduce_add(F32x16 a) {
     const __m256 eight = _mm256_add_ps(a.lo, a.hi);
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
-ORRERY_INLINE float reduce_max(F32 a) {
+ORRERY_INLINE float reduce_max(F32x16 a) {
     const __m256 eight = _mm256_max_ps(a.lo, a.hi);
     const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-ORRERY_INLINE I32 to_int(F32 a) {
+ORRERY_INLINE I32x16 to_int(F32x16 a) {
     return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)};
 }
-ORRERY_INLINE F32 to_float(I32 a) {
+ORRERY_INLINE F32x16 to_float(I32x16 a) {
     return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
 }
 /// Stores 16 numbers from −128 to 127 as bytes and returns their sum.
-ORRERY_INLINE int32_t store_i8(int8_t* p, I32 a) {
+ORRERY_INLINE int32_t store_i8(int8_t* p, I32x16 a) {
     const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.lo, a.hi), 0xd8);
     const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
@@ -211,12 +213,12 @@ ORRERY_INLINE int32_t store_i8(int8_t* p, I32 a) {
 }
 
 /// Stores 16 numbers q from −16256 to 16256 as q = 128 · coarse + fine and returns their sum.
-ORRERY_INLINE int32_t store_split(int8_t* coarse, int8_t* fine, I32 q) {
+ORRERY_INLINE int32_t store_split(int8_t* coarse, int8_t* fine, I32x16 q) {
     const __m256i round = _mm256_set1_epi32(64);
-    const I32 high = {_mm256_srai_epi32(_mm256_add_epi32(q.lo, round), 7),
-                      _mm256_srai_epi32(_mm256_add_epi32(q.hi, round), 7)};
-    const I32 low = {_mm256_sub_epi32(q.lo, _mm256_slli_epi32(high.lo, 7)),
-                     _mm256_sub_epi32(q.hi, _mm256_slli_epi32(high.hi, 7))};
+    const I32x16 high = {_mm256_srai_epi32(_mm256_add_epi32(q.lo, round), 7),
+                         _mm256_srai_epi32(_mm256_add_epi32(q.hi, round), 7)};
+    const I32x16 low = {_mm256_sub_epi32(q.lo, _mm256_slli_epi32(high.lo, 7)),
+                        _mm256_sub_epi32(q.hi, _mm256_slli_epi32(high.hi, 7))};
     return 128 * store_i8(coarse, high) + store_i8(fine, low);
 }
 
@@ -256,7 +258,7 @@ ORRERY_INLINE Table load_table(const uint8_t* table) {
 /// out += Σ code · quant for the coarse or the fine bytes of R rows of activations.
 template <CodeClass code, int R, int first, int count>
 ORRERY_INLINE void add_dot(const Codes<code>& c, const ActivationBlock* x,
-                           const int8_t (ActivationBlock::*quants)[32], I32 (&out)[R]) {
+                           const int8_t (ActivationBlock::*quants)[32], I32x16 (&out)[R]) {
     UNROLLED
     for (int j = first; j < first + count; ++j) {
         const __m256i lo = Codes<code>::line(c, j, 0);
@@ -288,7 +290,7 @@ ORRERY_INLINE void add_dot(const Codes<code>& c, const ActivationBlock* x,
 
 template <CodeClass code, int R, int first, int count>
 ORRERY_INLINE void dot(const Codes<code>& c, const ActivationBlock* x, const int32_t (&start)[R],
-                       I32 (&out)[R]) {
+                       I32x16 (&out)[R]) {
     UNROLLED
     for (int r = 0; r < R; ++r)
         out[r].lo = out[r].hi = _mm256_setzero_si256();

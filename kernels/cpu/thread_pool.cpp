@@ -80,7 +80,7 @@ void ThreadPool::work(int thread) {
             return;
         const uint64_t program = current_.load();
         if (program != nothing && program != last_program) {
-            // Enter first and look again after: run() refills a slot only while nobody is inside, and a
+            // Enter first and look again after: run() refills a slot only while it is empty, and a
             // worker that came too late sees that another program (or none) is current and leaves.
             Slot& slot = *slots_[(program - 1) % slots_.size()];
             slot.inside.fetch_add(1);

@@ -2,11 +2,11 @@
 //
 // A phase is a number of independent items; the next phase starts when all items of the one before are
 // done. Items are handed out by an atomic counter, and a phase waits for its items, never for a thread: a
-// worker that wakes late, or whose core somebody else has taken, joins wherever the others are, and a
-// program is finished by whoever is there. What an item computes may therefore not depend on the thread
-// that runs it; the thread's number is only for scratch memory.
+// worker that wakes late, or whose core is taken by another process, joins at the phase that runs by then,
+// and the other threads finish the program. What an item computes may therefore not depend on the thread that
+// runs it; the thread's number is only for scratch memory.
 //
-// Whoever waits spins for some microseconds and then sleeps, so that a shared core goes to the thread that
+// A waiting thread spins for some microseconds and then sleeps, so that a shared core goes to a thread that
 // has work.
 #pragma once
 
@@ -65,7 +65,7 @@ public:
 
 private:
     struct alignas(64) Progress {
-        std::atomic<int64_t> next{0}; ///< first item that nobody has taken
+        std::atomic<int64_t> next{0}; ///< first item that has not been taken
         alignas(64) std::atomic<int64_t> done{0};
     };
     /// A copy of the program that runs. A worker may linger in one that has ended, so there are more slots

@@ -122,17 +122,18 @@ std::vector<fs::path> control_groups(const fs::path& root) {
 MemoryInfo memory_info([[maybe_unused]] const fs::path& root) {
 #ifdef __linux__
     MemoryInfo info{meminfo_bytes(root, "MemTotal"), meminfo_bytes(root, "MemAvailable")};
-    const auto limit = [&](uint64_t most, uint64_t used, uint64_t droppable) {
-        if (most >= info.total_bytes)
+    const auto limit = [&](uint64_t max_bytes, uint64_t used, uint64_t droppable) {
+        if (max_bytes >= info.total_bytes)
             return;
-        info.total_bytes = most;
+        info.total_bytes = max_bytes;
         const uint64_t held = used > droppable ? used - droppable : 0;
-        info.available_bytes = std::min<size_t>(info.available_bytes, most > held ? most - held : 0);
+        info.available_bytes =
+            std::min<size_t>(info.available_bytes, max_bytes > held ? max_bytes - held : 0);
     };
     for (const fs::path& group : control_groups(root)) {
-        const auto most = read_number(group / "memory.max");
+        const auto max_bytes = read_number(group / "memory.max");
         const auto used = read_number(group / "memory.current");
-        if (!most || !used)
+        if (!max_bytes || !used)
             continue;
         uint64_t droppable = 0; // page cache counts as used, and is given back on demand
         std::ifstream stat(group / "memory.stat");
@@ -140,13 +141,13 @@ MemoryInfo memory_info([[maybe_unused]] const fs::path& root) {
         for (uint64_t value = 0; stat >> key >> value;)
             if (key == "inactive_file" || key == "active_file")
                 droppable += value;
-        limit(*most, *used, droppable);
+        limit(*max_bytes, *used, droppable);
     }
     // Control groups of version 1.
-    const auto most = read_number(root / "sys/fs/cgroup/memory/memory.limit_in_bytes");
+    const auto max_bytes = read_number(root / "sys/fs/cgroup/memory/memory.limit_in_bytes");
     const auto used = read_number(root / "sys/fs/cgroup/memory/memory.usage_in_bytes");
-    if (most && used)
-        limit(*most, *used, 0);
+    if (max_bytes && used)
+        limit(*max_bytes, *used, 0);
     return info;
 #else
     const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
