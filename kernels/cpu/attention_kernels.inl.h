@@ -13,7 +13,8 @@ namespace {
 
 /// How a kind of cache is read. score() adds the dot products of Q queries (a group of AttentionPart::q) with
 /// the 16 tokens of each of T tiles of keys; values() reads V vectors of one token's value from `column` on,
-/// all of them whole but the last, of which `lanes` elements count.
+/// all of them whole but the last, of which `lanes` elements count; across() reads element d of the 16 keys
+/// of a tile.
 template <class Element>
 struct FloatCache {
     static int64_t row_bytes(int length) { return length * static_cast<int64_t>(sizeof(Element)); }
@@ -35,6 +36,10 @@ struct FloatCache {
             for (int i = 0; i < Q; ++i)
                 sums[t][i] = fma(k, set1(q[d * 8 + i]), sums[t][i]);
         }
+    }
+
+    ORRERY_INLINE F32x16 across(const void* tile, int d) {
+        return load_elements(static_cast<const Element*>(tile) + d * 16, 16);
     }
 
     template <int V>
@@ -75,6 +80,11 @@ struct Int8Cache {
                     sums[t][i] = fma(dots[i], scale, sums[t][i]);
             }
         }
+    }
+
+    ORRERY_INLINE F32x16 across(const void* tile, int d) {
+        const auto* keys = static_cast<const uint8_t*>(tile) + d / 32 * 16 * block_bytes;
+        return mul(load_i8(keys + d % 32 * 16), load_half(reinterpret_cast<const uint16_t*>(keys + 512)));
     }
 
     template <int V>
@@ -132,6 +142,15 @@ struct Int4Cache {
         }
     }
 
+    ORRERY_INLINE F32x16 across(const void* tile, int d) {
+        const auto* keys = static_cast<const uint8_t*>(tile) + d / 32 * 16 * block_bytes;
+        const bool high = d % 32 >= 16;
+        const uint8_t* bytes = keys + d % 16 * 16;
+        const F32x16 quants = high ? load_high_nibbles(bytes) : load_low_nibbles(bytes);
+        return fma(quants, load_half(reinterpret_cast<const uint16_t*>(keys + 256 + high * 32)),
+                   load_half(reinterpret_cast<const uint16_t*>(keys + 320 + high * 32)));
+    }
+
     template <int V>
     ORRERY_INLINE void values(const void* row, int64_t column, int64_t, F32x16 (&v)[V]) {
         UNROLLED
@@ -169,22 +188,22 @@ ORRERY_INLINE void fetch_tiles(const AttentionPart& part, int first, int last) {
     for (int t = first; t < last; ++t) {
         for (int64_t at = 0; at < 16 * Cache::row_bytes(part.key_length); at += 64)
             prefetch(static_cast<const uint8_t*>(part.keys[t]) + at);
-        for (int64_t at = 0; at < 16 * Cache::row_bytes(part.value_length); at += 64)
+        for (int64_t at = 0; !part.value_in_key && at < 16 * Cache::row_bytes(part.value_length); at += 64)
             prefetch_later(static_cast<const uint8_t*>(part.values[t]) + at);
     }
 }
 
 template <class Cache, int Q>
-ORRERY_INLINE void score_queries(const AttentionPart& part, int tiles, bool is_first, const float* q,
-                                 float* scores) {
+ORRERY_INLINE void score_queries(const AttentionPart& part, int first_tile, int tiles, bool is_first,
+                                 const float* q, float* scores) {
     // Few queries are few sums, each waiting for the one before: two tiles at once fill the gaps.
     constexpr int at_once = Q <= 4 ? 2 : 1;
     const auto fetch = [&](int first) __attribute__((always_inline)) {
         if (is_first)
             fetch_tiles<Cache>(part, first, first + at_once < tiles ? first + at_once : tiles);
     };
-    fetch(0);
-    int tile = 0;
+    fetch(first_tile);
+    int tile = first_tile;
     for (; tile + at_once <= tiles; tile += at_once) {
         fetch(tile + at_once);
         score_tiles<Cache, Q, at_once>(part, tile, q, scores);
@@ -194,26 +213,26 @@ ORRERY_INLINE void score_queries(const AttentionPart& part, int tiles, bool is_f
 }
 
 template <class Cache>
-ORRERY_INLINE void score_group(const AttentionPart& part, int first, int count, int tiles) {
+ORRERY_INLINE void score_group(const AttentionPart& part, int first, int count, int first_tile, int tiles) {
     const float* q = part.q + first * query_rows(part.key_length);
     float* scores = part.scores + first * 256;
     switch (count) {
     case 1:
-        return score_queries<Cache, 1>(part, tiles, first == 0, q, scores);
+        return score_queries<Cache, 1>(part, first_tile, tiles, first == 0, q, scores);
     case 2:
-        return score_queries<Cache, 2>(part, tiles, first == 0, q, scores);
+        return score_queries<Cache, 2>(part, first_tile, tiles, first == 0, q, scores);
     case 3:
-        return score_queries<Cache, 3>(part, tiles, first == 0, q, scores);
+        return score_queries<Cache, 3>(part, first_tile, tiles, first == 0, q, scores);
     case 4:
-        return score_queries<Cache, 4>(part, tiles, first == 0, q, scores);
+        return score_queries<Cache, 4>(part, first_tile, tiles, first == 0, q, scores);
     case 5:
-        return score_queries<Cache, 5>(part, tiles, first == 0, q, scores);
+        return score_queries<Cache, 5>(part, first_tile, tiles, first == 0, q, scores);
     case 6:
-        return score_queries<Cache, 6>(part, tiles, first == 0, q, scores);
+        return score_queries<Cache, 6>(part, first_tile, tiles, first == 0, q, scores);
     case 7:
-        return score_queries<Cache, 7>(part, tiles, first == 0, q, scores);
+        return score_queries<Cache, 7>(part, first_tile, tiles, first == 0, q, scores);
     default:
-        return score_queries<Cache, 8>(part, tiles, first == 0, q, scores);
+        return score_queries<Cache, 8>(part, first_tile, tiles, first == 0, q, scores);
     }
 }
 
@@ -237,6 +256,36 @@ ORRERY_INLINE void softmax(float* scores, int64_t tokens, float& peak, float& su
     sum = reduce_add(total);
 }
 
+ORRERY_INLINE int first_token(const AttentionPart& part, int query) {
+    return part.first_tokens != nullptr ? part.first_tokens[query] : 0;
+}
+
+/// Soft cap and ALiBi of the scores [first, tokens) of a query.
+ORRERY_INLINE void adjust_scores(const AttentionPart& part, int query, int first) {
+    float* scores = part.scores + query * 256;
+    alignas(64) static constexpr float lane_numbers[16] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                           8, 9, 10, 11, 12, 13, 14, 15};
+    const F32x16 lane = load(lane_numbers);
+    for (int i = first / 16 * 16; i < part.tokens[query]; i += 16) {
+        F32x16 s = load(scores + i);
+        if (part.soft_cap != 0.0f)
+            s = mul(hyperbolic_tangent(mul(s, set1(1.0f / part.soft_cap))), set1(part.soft_cap));
+        if (part.alibi != nullptr) {
+            const F32x16 distance = add(lane, set1(static_cast<float>(i - part.positions[query])));
+            s = fma(set1(part.alibi[query]), distance, s);
+        }
+        store(scores + i, s);
+    }
+}
+
+/// The same for the scores [first, tokens), of which those of the first vector below `first` are lost.
+ORRERY_INLINE void softmax_from(float* scores, int first, int64_t tokens, float& peak, float& sum) {
+    const int start = first / 16 * 16;
+    for (int i = start; i < first; ++i)
+        scores[i] = -__builtin_inff();
+    softmax(scores + start, tokens - start, peak, sum);
+}
+
 /// out += Σ weight · value over tokens [first, last) for Q queries and V vectors of the value's elements.
 template <class Cache, int Q, int V>
 ORRERY_INLINE void weighted_sum(const AttentionPart& part, int query, int64_t first, int64_t last,
@@ -256,8 +305,10 @@ ORRERY_INLINE void weighted_sum(const AttentionPart& part, int query, int64_t fi
     }
 }
 
-/// Q queries from `query` on: V vectors from `column` on. All but the last vector are whole.
-template <class Cache, int Q, int V>
+/// Q queries from `query` on: V vectors from `column` on. All but the last vector are whole. A query's tokens
+/// enter its sums in their order, those that all Q queries see side by side. A value that a query does not
+/// see must not touch it, not even with weight 0, for it may be infinite.
+template <class Cache, int Q, int V, bool windowed>
 ORRERY_INLINE void sum_columns(const AttentionPart& part, int query, int64_t column, int64_t lanes) {
     F32x16 sums[Q][V];
     UNROLLED
@@ -265,19 +316,36 @@ ORRERY_INLINE void sum_columns(const AttentionPart& part, int query, int64_t col
         UNROLLED
     for (F32x16& sum : of_query)
         sum = zero();
-    int64_t common = part.tokens[query];
+    int64_t begin = 0;
+    int64_t end = part.tokens[query];
     for (int q = 1; q < Q; ++q)
-        common = part.tokens[query + q] < common ? part.tokens[query + q] : common;
-    weighted_sum<Cache, Q, V>(part, query, 0, common, column, lanes, sums);
+        end = part.tokens[query + q] < end ? part.tokens[query + q] : end;
+    if constexpr (windowed) {
+        for (int q = 0; q < Q; ++q)
+            begin = part.first_tokens[query + q] > begin ? part.first_tokens[query + q] : begin;
+        end = end > begin ? end : begin;
+        UNROLLED
+        for (int q = 0; q < Q; ++q) {
+            F32x16 own[1][V];
+            UNROLLED
+            for (int i = 0; i < V; ++i)
+                own[0][i] = zero();
+            const int64_t tokens = part.tokens[query + q];
+            weighted_sum<Cache, 1, V>(part, query + q, part.first_tokens[query + q],
+                                      begin < tokens ? begin : tokens, column, lanes, own);
+            UNROLLED
+            for (int i = 0; i < V; ++i)
+                sums[q][i] = own[0][i];
+        }
+    }
+    weighted_sum<Cache, Q, V>(part, query, begin, end, column, lanes, sums);
     UNROLLED
     for (int q = 0; q < Q; ++q) {
-        // Tokens that only this query sees: a value that a query does not see must not touch it, not even
-        // with weight 0, for it may be infinite.
         F32x16 own[1][V];
         UNROLLED
         for (int i = 0; i < V; ++i)
             own[0][i] = sums[q][i];
-        weighted_sum<Cache, 1, V>(part, query + q, common, part.tokens[query + q], column, lanes, own);
+        weighted_sum<Cache, 1, V>(part, query + q, end, part.tokens[query + q], column, lanes, own);
         UNROLLED
         for (int i = 0; i < V; ++i)
             store_some(part.out + static_cast<int64_t>(query + q) * part.value_length + column + i * 16,
@@ -285,41 +353,106 @@ ORRERY_INLINE void sum_columns(const AttentionPart& part, int query, int64_t col
     }
 }
 
-template <class Cache, int Q>
+template <class Cache, int Q, bool windowed>
 ORRERY_INLINE void sum_queries(const AttentionPart& part, int query) {
     int64_t column = 0;
     for (; column + 64 <= part.value_length; column += 64)
-        sum_columns<Cache, Q, 4>(part, query, column, 16);
+        sum_columns<Cache, Q, 4, windowed>(part, query, column, 16);
     for (; column + 16 <= part.value_length; column += 16)
-        sum_columns<Cache, Q, 1>(part, query, column, 16);
+        sum_columns<Cache, Q, 1, windowed>(part, query, column, 16);
     if (column < part.value_length)
-        sum_columns<Cache, Q, 1>(part, query, column, part.value_length - column);
+        sum_columns<Cache, Q, 1, windowed>(part, query, column, part.value_length - column);
+}
+
+template <class Cache, bool windowed>
+ORRERY_INLINE void sum_values(const AttentionPart& part) {
+    int query = 0;
+    for (; query + summed_queries <= part.queries; query += summed_queries)
+        sum_queries<Cache, summed_queries, windowed>(part, query);
+    for (; query + 3 <= part.queries; query += 3)
+        sum_queries<Cache, 3, windowed>(part, query);
+    for (; query < part.queries; ++query)
+        sum_queries<Cache, 1, windowed>(part, query);
+}
+
+/// Values that lie in keys, across: Q queries from `query` on, tiles [first_tile, tiles). Weights of tokens
+/// that a query does not see are 0, and such a token's value does not touch it.
+template <class Cache, int Q>
+ORRERY_INLINE void sum_keys(const AttentionPart& part, int query, int first_tile, int tiles) {
+    for (int d = 0; d < part.value_length; ++d) {
+        F32x16 sums[Q];
+        UNROLLED
+        for (F32x16& sum : sums)
+            sum = zero();
+        for (int t = first_tile; t < tiles; ++t) {
+            const F32x16 key = Cache::across(part.keys[t], d);
+            UNROLLED
+            for (int q = 0; q < Q; ++q) {
+                const F32x16 weight = load(part.scores + (query + q) * 256 + t * 16);
+                sums[q] = fma(weight, zero_where_zero(key, weight), sums[q]);
+            }
+        }
+        UNROLLED
+        for (int q = 0; q < Q; ++q)
+            part.out[static_cast<int64_t>(query + q) * part.value_length + d] = reduce_add(sums[q]);
+    }
+}
+
+template <class Cache>
+ORRERY_INLINE void sum_values_in_keys(const AttentionPart& part, int first_tile, int tiles) {
+    for (int query = 0; query < part.queries; ++query) {
+        float* weights = part.scores + query * 256;
+        const int begin = part.tokens[query] > 0 ? first_token(part, query) / 16 * 16 : tiles * 16;
+        for (int i = first_tile * 16; i < begin; ++i)
+            weights[i] = 0.0f;
+        for (int i = (part.tokens[query] + 15) / 16 * 16; i < tiles * 16; ++i)
+            weights[i] = 0.0f;
+    }
+    int query = 0;
+    for (; query + 4 <= part.queries; query += 4)
+        sum_keys<Cache, 4>(part, query, first_tile, tiles);
+    for (; query < part.queries; ++query)
+        sum_keys<Cache, 1>(part, query, first_tile, tiles);
 }
 
 template <class Cache>
 void attention(const AttentionPart& part) {
+    int part_first = 16;
+    int part_tiles = 0;
     for (int first = 0; first < part.queries; first += 8) {
         const int count = part.queries - first < 8 ? part.queries - first : 8;
         int max_tokens = 0;
-        for (int i = first; i < first + count; ++i)
-            max_tokens = part.tokens[i] > max_tokens ? part.tokens[i] : max_tokens;
-        score_group<Cache>(part, first, count, (max_tokens + 15) / 16);
+        int min_first = 256;
         for (int i = first; i < first + count; ++i) {
-            if (part.tokens[i] > 0) {
-                softmax(part.scores + i * 256, part.tokens[i], part.peak[i], part.sum[i]);
+            const int begin = first_token(part, i);
+            if (part.tokens[i] <= begin)
+                continue;
+            max_tokens = part.tokens[i] > max_tokens ? part.tokens[i] : max_tokens;
+            min_first = begin < min_first ? begin : min_first;
+        }
+        const int first_tile = min_first / 16;
+        const int tiles = (max_tokens + 15) / 16;
+        part_first = first_tile < part_first ? first_tile : part_first;
+        part_tiles = tiles > part_tiles ? tiles : part_tiles;
+        score_group<Cache>(part, first, count, first_tile, tiles);
+        for (int i = first; i < first + count; ++i) {
+            const int begin = first_token(part, i);
+            if (part.tokens[i] > begin) {
+                if (part.soft_cap != 0.0f || part.alibi != nullptr)
+                    adjust_scores(part, i, begin);
+                softmax_from(part.scores + i * 256, begin, part.tokens[i], part.peak[i], part.sum[i]);
             } else {
                 part.peak[i] = -__builtin_inff();
                 part.sum[i] = 0.0f;
             }
         }
     }
-    int query = 0;
-    for (; query + summed_queries <= part.queries; query += summed_queries)
-        sum_queries<Cache, summed_queries>(part, query);
-    for (; query + 3 <= part.queries; query += 3)
-        sum_queries<Cache, 3>(part, query);
-    for (; query < part.queries; ++query)
-        sum_queries<Cache, 1>(part, query);
+    if (part.value_in_key)
+        sum_values_in_keys<Cache>(part, part_first, part_tiles);
+    else if (part.first_tokens != nullptr)
+        sum_values<Cache, true>(part);
+    else
+        sum_values<Cache, false>(part);
 }
 
 void combine(float* peak, float* sum, float* out, float part_peak, float part_sum, const float* part_out,

@@ -95,18 +95,23 @@ Weight CpuBackend::load_weight(std::span<const WeightPart> parts) {
         if (!weight->slices.empty() && part.columns != weight->columns)
             throw Error("The parts of a weight differ in width: " + std::to_string(weight->columns) +
                         " and " + std::to_string(part.columns) + " columns.");
+        if (tensor_type_info(static_cast<uint32_t>(part.type)) == nullptr)
+            throw Error("A weight has the unknown type " + std::to_string(static_cast<uint32_t>(part.type)) +
+                        ".");
         const TensorTypeInfo& type = info(part.type);
         if (part.rows <= 0 || part.columns <= 0 || part.columns % type.block_elements != 0)
             throw Error("A weight of " + std::to_string(part.rows) + " rows and " +
                         std::to_string(part.columns) + " columns cannot be " + type.name + ".");
-        if (part.row_stride_bytes != 0 &&
-            part.row_stride_bytes != row_bytes(part.type, static_cast<size_t>(part.columns)))
-            not_built("A weight with gaps between its rows");
+        const size_t bytes = row_bytes(part.type, static_cast<size_t>(part.columns));
+        if (part.row_stride_bytes != 0 && part.row_stride_bytes < bytes)
+            throw Error("Rows of " + std::to_string(bytes) + " bytes cannot lie " +
+                        std::to_string(part.row_stride_bytes) + " bytes apart.");
         WeightSlice slice;
         slice.part = part;
         slice.first_row = weight->rows;
         slice.first_tile = weight->tiles;
-        slice.row_bytes = row_bytes(part.type, static_cast<size_t>(part.columns));
+        slice.row_bytes = bytes;
+        slice.row_stride = part.row_stride_bytes != 0 ? part.row_stride_bytes : bytes;
         slice.is_packed = is_packed_type(part.type);
         if (slice.is_packed) {
             const auto needed = static_cast<size_t>(packed_bytes(part.type, part.rows, part.columns));
@@ -127,7 +132,8 @@ Weight CpuBackend::load_weight(std::span<const WeightPart> parts) {
         if (slice.is_packed)
             pool_->parallel(slice.tiles(), std::max<int64_t>(1, slice.tiles() / (pool_->threads() * 4)),
                             [&slice](int64_t first, int64_t last, int) {
-                                pack_tiles(slice.packed, slice.part.type, slice.part.bytes, first, last);
+                                pack_tiles(slice.packed, slice.part.type, slice.part.bytes, slice.row_stride,
+                                           first, last);
                             });
     *used_bytes_ += weight->owned_bytes();
     return weights_.add(std::move(weight));
@@ -141,8 +147,9 @@ void CpuBackend::release(Weight weight) {
 }
 
 KvCache CpuBackend::create_kv_cache(const KvCacheSpec& spec) {
-    if (spec.value_in_key)
-        throw Error("Values in keys are not built yet.");
+    if (spec.value_in_key && spec.value_length > spec.key_length)
+        throw Error("A value of " + std::to_string(spec.value_length) +
+                    " elements does not lie in a key of " + std::to_string(spec.key_length) + ".");
     auto store = std::make_shared<KvStore>(spec);
     check_memory(store->bytes(), "the key/value cache");
     if (!store->allocate())

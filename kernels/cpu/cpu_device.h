@@ -104,6 +104,8 @@ private:
     const float* floats_or_null(Buffer buffer, int64_t count) const {
         return buffer ? floats(buffer, count) : nullptr;
     }
+    /// A norm whose weight and bias are [elements].
+    NormArguments norm_arguments(const Norm& norm, int64_t elements) const;
     /// The rows of a view, which has to be [rows, columns].
     Rows rows(const View& view, int64_t rows, int64_t columns) const;
 

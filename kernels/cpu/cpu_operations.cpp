@@ -6,11 +6,31 @@
 
 namespace orrery::kernels::cpu {
 
+NormArguments CpuBackend::norm_arguments(const Norm& norm, int64_t elements) const {
+    NormArguments a;
+    a.kind = norm.kind;
+    a.eps = norm.eps;
+    a.weight_offset = norm.weight_offset;
+    if (norm.kind != NormKind::none) {
+        a.weight = floats_or_null(norm.weight, elements);
+        a.bias = floats_or_null(norm.bias, elements);
+    }
+    return a;
+}
+
 void CpuBackend::embed(const EmbedOp& op) {
-    const CpuWeight& table = weights_.read(op.table);
-    if (op.positions)
-        not_built("A table of positions");
-    program_.embed(table, rows(op.out, program_.rows(), table.columns), op.scale);
+    EmbedArguments a;
+    a.table = &weights_.read(op.table);
+    if (op.positions) {
+        a.positions = &weights_.read(op.positions);
+        if (a.positions->columns != a.table->columns)
+            throw Error("The table of positions has " + std::to_string(a.positions->columns) +
+                        " columns, that of tokens " + std::to_string(a.table->columns) + ".");
+    }
+    a.position_offset = op.position_offset;
+    a.scale = op.scale;
+    a.out = rows(op.out, program_.rows(), a.table->columns);
+    program_.embed(a);
 }
 
 void CpuBackend::norm(const NormOp&) {
@@ -19,25 +39,22 @@ void CpuBackend::norm(const NormOp&) {
 
 void CpuBackend::linear(const LinearOp& op) {
     const CpuWeight& weight = weights_.read(op.weight);
-    const bool gated = op.activation.gated;
-    if (op.norm.kind == NormKind::layer || (op.norm.kind == NormKind::rms && !op.norm.weight) ||
-        op.norm.bias || op.norm.weight_offset != 0.0f)
-        not_built("This norm");
-    if (op.activation.kind != ActivationKind::none &&
-        (op.activation.kind != ActivationKind::silu || !gated || op.activation.alpha != 1.0f ||
-         op.activation.limit != 0.0f || op.activation.up_offset != 0.0f))
-        not_built("This activation");
-    if (op.scale != 1.0f || op.groups != 1)
-        not_built("A scaled or grouped product");
+    const bool activates = op.activation.kind != ActivationKind::none || op.activation.gated;
+    if (op.norm.kind != NormKind::none && activates)
+        throw Error("A product takes a norm or an activation before it, not both.");
+    if (op.groups < 1 || weight.rows % op.groups != 0 || op.x.rows % op.groups != 0)
+        throw Error("A weight of " + std::to_string(weight.rows) + " rows and " + std::to_string(op.x.rows) +
+                    " rows of activations cannot be cut into " + std::to_string(op.groups) + " groups.");
     LinearArguments a;
     a.weight = &weight;
     a.rows = op.x.rows;
-    a.x = rows(op.x, op.x.rows, weight.columns * (gated ? 2 : 1));
-    a.out = rows(op.out, op.x.rows, weight.rows);
-    a.norm = op.norm;
-    a.norm_weight = op.norm.kind != NormKind::none ? floats(op.norm.weight, weight.columns) : nullptr;
+    a.groups = op.groups;
+    a.x = rows(op.x, op.x.rows, weight.columns * (op.activation.gated ? 2 : 1));
+    a.out = rows(op.out, op.x.rows, weight.rows / op.groups);
+    a.norm = norm_arguments(op.norm, weight.columns);
     a.activation = op.activation;
-    a.bias = op.bias ? floats(op.bias, weight.rows) : nullptr;
+    a.bias = floats_or_null(op.bias, weight.rows);
+    a.scale = op.scale;
     a.accumulate = op.accumulate;
     program_.linear(a);
 }
@@ -63,21 +80,31 @@ void CpuBackend::rope_store(const RopeStoreOp& op) {
     KvStore& store = caches_.write(op.cache);
     const KvCacheSpec& spec = store.spec();
     check_layer(store, op.layer);
-    const auto is_none = [](const Norm& norm) { return norm.kind == NormKind::none; };
-    if (!op.k || !op.v || !is_none(op.q_norm) || !is_none(op.k_norm) || !is_none(op.v_norm) ||
-        op.rope.first != 0 || op.query_scale)
-        not_built("This rotation");
+    if (op.rope.dimensions < 0 || op.rope.dimensions % 2 != 0 || op.rope.first < 0 ||
+        op.rope.first + op.rope.dimensions > spec.key_length)
+        throw Error("A head of " + std::to_string(spec.key_length) + " elements has no " +
+                    std::to_string(op.rope.dimensions) + " elements from " + std::to_string(op.rope.first) +
+                    " on to be rotated in pairs.");
+    if (static_cast<bool>(op.v) != (op.k && !spec.value_in_key))
+        throw Error(op.v ? "Values cannot be stored without keys, or where they lie in their keys."
+                         : "Keys cannot be stored without values.");
     RopeStoreArguments a;
     a.store = &store;
     a.layer = op.layer;
     a.layout = op.layout;
     a.heads = op.heads;
     a.q = rows(op.q, program_.rows(), int64_t{op.heads} * spec.key_length);
-    a.k = rows(op.k, program_.rows(), int64_t{spec.kv_heads} * spec.key_length);
-    a.v = rows(op.v, program_.rows(), int64_t{spec.kv_heads} * spec.value_length);
+    if (op.k)
+        a.k = rows(op.k, program_.rows(), int64_t{spec.kv_heads} * spec.key_length);
+    if (op.v)
+        a.v = rows(op.v, program_.rows(), int64_t{spec.kv_heads} * spec.value_length);
+    a.q_norm = norm_arguments(op.q_norm, spec.key_length);
+    a.k_norm = norm_arguments(op.k_norm, spec.key_length);
+    a.v_norm = norm_arguments(op.v_norm, spec.value_length);
+    a.norm_after_rope = op.norm_after_rope;
     a.rope = op.rope;
-    a.rope_table =
-        op.rope.table ? floats(op.rope.table, program_.positions_end() * op.rope.dimensions) : nullptr;
+    a.rope_table = floats_or_null(op.rope.table, program_.positions_end() * op.rope.dimensions);
+    a.query_scale = floats_or_null(op.query_scale, program_.positions_end());
     program_.rope_store(a);
 }
 
@@ -85,14 +112,22 @@ void CpuBackend::attention(const AttentionOp& op) {
     KvStore& store = caches_.write(op.cache);
     const KvCacheSpec& spec = store.spec();
     check_layer(store, op.layer);
-    if (op.soft_cap != 0.0f || op.window != 0 || op.sinks || op.alibi)
-        not_built("This attention");
+    if (op.heads < 1 || op.heads % spec.kv_heads != 0)
+        throw Error(std::to_string(op.heads) + " query heads cannot share " + std::to_string(spec.kv_heads) +
+                    " key/value heads evenly.");
+    if (op.window < 0 || (op.chunked && op.window == 0))
+        throw Error("Attention cannot see a window of " + std::to_string(op.window) + " tokens.");
     AttentionArguments a;
     a.store = &store;
     a.layer = op.layer;
     a.layout = op.layout;
     a.heads = op.heads;
     a.scale = op.scale;
+    a.soft_cap = op.soft_cap;
+    a.window = op.window;
+    a.chunked = op.chunked;
+    a.sinks = floats_or_null(op.sinks, op.heads);
+    a.alibi = floats_or_null(op.alibi, op.heads);
     a.q = rows(op.q, program_.rows(), int64_t{op.heads} * spec.key_length);
     a.out = rows(op.out, program_.rows(), int64_t{op.heads} * spec.value_length);
     program_.attention(a);

@@ -11,8 +11,9 @@ namespace {
 constexpr KernelTable make_table(const char* name) {
     return KernelTable{
         name,
-        rms_norm,
-        silu_gate,
+        norm,
+        activate,
+        soft_cap,
         quantise,
         {packed<PackedFormat::q4_0>, packed<PackedFormat::q4_1>, packed<PackedFormat::iq4_nl>,
          packed<PackedFormat::iq4_xs>, packed<PackedFormat::mxfp4>, packed<PackedFormat::nvfp4>,

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/packed_weight.h"
+#include "kernels/operations.h"
 #include "kernels/quant/tensor_type.h"
 
 #include <cstddef>
@@ -36,12 +37,22 @@ struct ActivationBlock {
 /// read with constant distances: block b of row r is blocks[(r / 8 · columns / 32 + b) · 8 + r % 8].
 inline constexpr int row_group = 8;
 
-/// Where results go: out[row · stride + column].
+/// A Norm with its handles resolved; null: no weight or no bias.
+struct NormArguments {
+    NormKind kind = NormKind::none;
+    const float* weight = nullptr;
+    const float* bias = nullptr;
+    float eps = 0.0f;
+    float weight_offset = 0.0f;
+};
+
+/// Where results go: out[row · stride + column] = (or +=, where `accumulate`) scale · (result + bias).
 struct Output {
     float* out = nullptr;
     int64_t stride = 0;
     const float* bias = nullptr; ///< [columns], or none
-    bool accumulate = false;     ///< out += result + bias
+    float scale = 1.0f;
+    bool accumulate = false;
 };
 
 /// Rows of 8 floats that a group of queries takes.
@@ -49,31 +60,41 @@ constexpr int64_t query_rows(int64_t key_length) {
     return key_length + (key_length + 15) / 16;
 }
 
-/// The queries of one key/value head against up to 256 cached tokens.
+/// The queries of one key/value head against up to 256 cached tokens. A query sees the tokens from
+/// first_tokens on, before tokens; where that is none, its peak is −∞ and its sum and values are 0.
 struct AttentionPart {
-    /// Per 16 tokens: keys across and values along, as KvStore lays them out.
+    /// Per 16 tokens: keys across and values along, as KvStore lays them out. Tiles that no query sees are
+    /// not read. No values: a value is the first value_length elements of its key.
     const void* keys[16];
     const void* values[16];
+    bool value_in_key = false;
     int key_length = 0;
     int value_length = 0;
     int queries = 0;
     /// Queries, scaled, in groups of 8: [group][query_rows(key_length)][8]. The rows past key_length hold the
     /// sums of each 16 elements, for keys with minima (int4) alone.
     const float* q = nullptr;
-    const int32_t* tokens = nullptr; ///< how many of the part's tokens each query sees, [queries]
-    float* scores = nullptr;         ///< scratch [queries rounded up to 8, 256]
-    float* peak = nullptr;           ///< out: largest score, [queries]
-    float* sum = nullptr;            ///< out: Σ exp(score − peak), [queries]
-    float* out = nullptr;            ///< out: Σ exp(score − peak) · value, [queries, value_length]
+    const int32_t* tokens = nullptr;       ///< [queries]
+    const int32_t* first_tokens = nullptr; ///< [queries]; null: 0
+    float soft_cap = 0.0f;                 ///< 0: none
+    const float* alibi = nullptr;          ///< slope of each query, [queries]; null: none
+    const int32_t* positions = nullptr;    ///< of each query, from the part's first token on; for alibi
+    float* scores = nullptr;               ///< scratch [queries rounded up to 8, 256]
+    float* peak = nullptr;                 ///< out: largest score, [queries]
+    float* sum = nullptr;                  ///< out: Σ exp(score − peak), [queries]
+    float* out = nullptr;                  ///< out: Σ exp(score − peak) · value, [queries, value_length]
 };
 
 struct KernelTable {
     const char* name;
 
-    /// out = x / √(mean(x²) + eps) · norm
-    void (*rms_norm)(const float* x, const float* norm, float eps, float* out, int64_t columns);
-    /// out = silu(gate) · up, x = [gate | up]
-    void (*silu_gate)(const float* x, float* out, int64_t columns);
+    /// Of one row; out may be x.
+    void (*norm)(const NormArguments& norm, const float* x, float* out, int64_t columns);
+    /// out = f(gate) · (up + up_offset), or f(gate) where up is null. out may be gate or up.
+    void (*activate)(const Activation& activation, const float* gate, const float* up, float* out,
+                     int64_t columns);
+    /// out = cap · tanh(scale · x / cap), or scale · x where cap is 0. out may be x.
+    void (*soft_cap)(const float* x, float scale, float cap, float* out, int64_t count);
     /// Quantises a row; its block b goes to out[b · row_group].
     void (*quantise)(const float* x, ActivationBlock* out, int64_t columns);
 
@@ -81,10 +102,10 @@ struct KernelTable {
     /// first of a row group. `output` is that of the matrix's first row and of the first activation row.
     void (*packed[packed_format_count])(const PackedMatrix& w, int64_t first_tile, int64_t last_tile,
                                         const ActivationBlock* x, int64_t rows, const Output& output);
-    /// The same for F32, F16 and BF16 rows as the file has them: weight rows [first, last), x is
-    /// [rows, columns] with `x_stride` floats from row to row.
-    void (*dense)(TensorType type, const std::byte* w, int64_t columns, int64_t first, int64_t last,
-                  const float* x, int64_t x_stride, int64_t rows, const Output& output);
+    /// The same for F32, F16 and BF16 rows as the file has them, `row_bytes` apart: weight rows [first,
+    /// last), x is [rows, columns] with `x_stride` floats from row to row.
+    void (*dense)(TensorType type, const std::byte* w, int64_t row_bytes, int64_t columns, int64_t first,
+                  int64_t last, const float* x, int64_t x_stride, int64_t rows, const Output& output);
 
     /// Turns `heads` heads of a row by the rotation [dimensions / 2, 2] of its position.
     void (*rope_interleaved)(float* x, int64_t heads, int64_t head_stride, const float* rotation,

@@ -45,7 +45,7 @@ KvStore::Layout KvStore::layout(const KvCacheSpec& spec) {
     Layout l{};
     l.across = spec.block_size % 16 == 0;
     l.key_row = row_bytes(spec.type, static_cast<size_t>(spec.key_length));
-    l.value_row = row_bytes(spec.type, static_cast<size_t>(spec.value_length));
+    l.value_row = spec.value_in_key ? 0 : row_bytes(spec.type, static_cast<size_t>(spec.value_length));
     const auto tokens = static_cast<size_t>(spec.block_size);
     l.values = align_up(tokens * l.key_row, cache_line);
     l.head = l.values + align_up(tokens * l.value_row, cache_line);
@@ -84,7 +84,8 @@ void KvStore::store(int layer, int head_index, int64_t slot, const float* key, c
     }
     if (!across_) {
         encode_kv_row(spec_.type, key, base + token * layout_.key_row, key_length);
-        encode_kv_row(spec_.type, value, value_row, static_cast<size_t>(spec_.value_length));
+        if (value != nullptr)
+            encode_kv_row(spec_.type, value, value_row, static_cast<size_t>(spec_.value_length));
         return;
     }
     std::byte* tile = base + token / 16 * 16 * layout_.key_row;
@@ -93,23 +94,27 @@ void KvStore::store(int layer, int head_index, int64_t slot, const float* key, c
     case KvType::f32:
         for (size_t d = 0; d < key_length; ++d)
             put(tile, d * 16 + lane, key[d]);
-        std::memcpy(value_row, value, layout_.value_row);
+        if (value != nullptr)
+            std::memcpy(value_row, value, layout_.value_row);
         break;
     case KvType::f16: {
         auto* halves = reinterpret_cast<uint16_t*>(scratch);
         kernels.to_half(key, halves, spec_.key_length);
         for (size_t d = 0; d < key_length; ++d)
             put(tile, d * 16 + lane, halves[d]);
-        kernels.to_half(value, reinterpret_cast<uint16_t*>(value_row), spec_.value_length);
+        if (value != nullptr)
+            kernels.to_half(value, reinterpret_cast<uint16_t*>(value_row), spec_.value_length);
         break;
     }
     case KvType::int8:
         spread_key<BlockQ8_0>(key, key_length, reinterpret_cast<std::byte*>(scratch), tile, lane);
-        encode_kv_row(KvType::int8, value, value_row, static_cast<size_t>(spec_.value_length));
+        if (value != nullptr)
+            encode_kv_row(KvType::int8, value, value_row, static_cast<size_t>(spec_.value_length));
         break;
     case KvType::int4:
         spread_key<BlockKv4>(key, key_length, reinterpret_cast<std::byte*>(scratch), tile, lane);
-        encode_kv_row(KvType::int4, value, value_row, static_cast<size_t>(spec_.value_length));
+        if (value != nullptr)
+            encode_kv_row(KvType::int4, value, value_row, static_cast<size_t>(spec_.value_length));
         break;
     }
 }
@@ -122,13 +127,37 @@ size_t KvStore::scratch_floats() const {
     return part_tokens * (key_length + static_cast<size_t>(spec_.value_length)) + key_length;
 }
 
+namespace {
+
+/// rotate() turns pieces of this many elements by themselves.
+int rotated_piece(int elements) {
+    return elements & -elements;
+}
+
+} // namespace
+
+int KvStore::value_length_as_read() const {
+    if (!rotates_values())
+        return spec_.value_length;
+    const int piece = rotated_piece(spec_.key_length);
+    return (spec_.value_length + piece - 1) / piece * piece;
+}
+
+void KvStore::unrotate_value(float* value) const {
+    const int piece = rotated_piece(spec_.key_length);
+    for (int first = 0; first < spec_.value_length; first += piece)
+        rotate(value + first, static_cast<size_t>(piece));
+}
+
 void KvStore::fill_part(AttentionPart& part, int layer, int head_index, const int32_t* table, int64_t first,
-                        int64_t tokens, float* scratch) {
+                        int64_t begin, int64_t tokens, float* scratch) {
     const auto block_size = static_cast<int64_t>(spec_.block_size);
     const auto key_length = static_cast<size_t>(spec_.key_length);
     const auto value_length = static_cast<size_t>(spec_.value_length);
+    part.value_in_key = across_ && spec_.value_in_key;
+    const int64_t first_tile = begin / 16 * 16;
     if (across_) {
-        for (int64_t t = 0; t < tokens; t += 16) {
+        for (int64_t t = first_tile; t < tokens; t += 16) {
             const int64_t position = first + t;
             std::byte* base = head(layer, head_index, table[position / block_size]);
             const auto token = static_cast<size_t>(position % block_size);
@@ -140,7 +169,7 @@ void KvStore::fill_part(AttentionPart& part, int layer, int head_index, const in
     float* keys = scratch;
     float* values = keys + part_tokens * key_length;
     float* row = values + part_tokens * value_length;
-    for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t t = begin; t < tokens; ++t) {
         const int64_t position = first + t;
         std::byte* base = head(layer, head_index, table[position / block_size]);
         const auto token = static_cast<size_t>(position % block_size);
@@ -148,10 +177,16 @@ void KvStore::fill_part(AttentionPart& part, int layer, int head_index, const in
         float* tile = keys + static_cast<size_t>(t / 16) * 16 * key_length + t % 16;
         for (size_t d = 0; d < key_length; ++d)
             tile[d * 16] = row[d];
-        decode_kv_row(spec_.type, base + layout_.values + token * layout_.value_row,
-                      values + static_cast<size_t>(t) * value_length, value_length);
+        float* value = values + static_cast<size_t>(t) * value_length;
+        if (spec_.value_in_key) {
+            if (rotates_keys(spec_.type))
+                rotate(row, key_length);
+            std::copy_n(row, value_length, value);
+        } else {
+            decode_kv_row(spec_.type, base + layout_.values + token * layout_.value_row, value, value_length);
+        }
     }
-    for (int64_t t = 0; t < tokens; t += 16) {
+    for (int64_t t = first_tile; t < tokens; t += 16) {
         part.keys[t / 16] = keys + static_cast<size_t>(t) * key_length;
         part.values[t / 16] = values + static_cast<size_t>(t) * value_length;
     }

@@ -8,6 +8,8 @@
 //   int8        for each group of 32 elements: quants [32][16], 16 scales
 //   int4        for each group of 32 elements: quants [16][16], two times 16 scales, two times 16 minima
 //
+// Where a value is the beginning of its key, values are not stored again.
+//
 // A cache whose blocks are not made of whole tiles keeps its keys along too, and a part of 256 tokens is
 // decoded into scratch memory before it is used.
 #pragma once
@@ -15,6 +17,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/memory.h"
+#include "kernels/quant/kv_row.h"
 
 #include <cstdint>
 #include <span>
@@ -38,8 +41,8 @@ public:
 
     std::byte* block(int32_t index) { return memory_.get() + static_cast<size_t>(index) * block_bytes_; }
 
-    /// Stores one head's key and value of one token at a slot. `scratch` holds
-    /// key_length floats, rounded up to a multiple of 32, twice.
+    /// Stores one head's key and value of one token at a slot; no value where it lies in the key. `scratch`
+    /// holds key_length floats, rounded up to a multiple of 32, twice.
     void store(int layer, int head, int64_t slot, const float* key, const float* value,
                const KernelTable& kernels, float* scratch);
 
@@ -47,9 +50,15 @@ public:
     size_t scratch_floats() const;
     /// The kind of tiles that fill_part() points at.
     KvType read_as() const { return across_ ? spec_.type : KvType::f32; }
-    /// Points `part` at the tokens first … first + tokens of a sequence, `first` a multiple of 256.
+    /// Elements of a value as fill_part() gives it: where keys are rotated and hold their values, whole
+    /// rotated pieces, and unrotate_value() turns what attention makes of them back.
+    int value_length_as_read() const;
+    bool rotates_values() const { return across_ && spec_.value_in_key && rotates_keys(spec_.type); }
+    void unrotate_value(float* value) const;
+    /// Points `part` at the tokens from first + begin to first + tokens of a sequence, `first` a multiple of
+    /// 256.
     void fill_part(AttentionPart& part, int layer, int head, const int32_t* table, int64_t first,
-                   int64_t tokens, float* scratch);
+                   int64_t begin, int64_t tokens, float* scratch);
 
 private:
     struct Layout {

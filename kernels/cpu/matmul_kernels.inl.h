@@ -19,6 +19,8 @@ ORRERY_INLINE void put(F32x16 value, const Output& output, int64_t row, int64_t 
     float* out = output.out + row * output.stride + column;
     if (output.bias != nullptr)
         value = add(value, load_some(output.bias + column, lanes));
+    if (output.scale != 1.0f)
+        value = mul(value, set1(output.scale));
     if (output.accumulate)
         value = add(load_some(out, lanes), value);
     store_some(out, value, lanes);
@@ -221,9 +223,8 @@ ORRERY_INLINE void dense_rows_of(const std::byte* w, int64_t row_bytes, const fl
 }
 
 template <TensorType type>
-void dense_of(const std::byte* w, int64_t columns, int64_t first, int64_t last, const float* x,
-              int64_t x_stride, int64_t rows, const Output& output) {
-    const int64_t row_bytes = columns * (type == TensorType::F32 ? 4 : 2);
+void dense_of(const std::byte* w, int64_t row_bytes, int64_t columns, int64_t first, int64_t last,
+              const float* x, int64_t x_stride, int64_t rows, const Output& output) {
     int64_t column = first;
     for (; column + 4 <= last; column += 4)
         dense_rows_of<type, 4>(w + column * row_bytes, row_bytes, x, x_stride, columns, rows, column, output);
@@ -231,14 +232,14 @@ void dense_of(const std::byte* w, int64_t columns, int64_t first, int64_t last, 
         dense_rows_of<type, 1>(w + column * row_bytes, row_bytes, x, x_stride, columns, rows, column, output);
 }
 
-void dense(TensorType type, const std::byte* w, int64_t columns, int64_t first, int64_t last, const float* x,
-           int64_t x_stride, int64_t rows, const Output& output) {
+void dense(TensorType type, const std::byte* w, int64_t row_bytes, int64_t columns, int64_t first,
+           int64_t last, const float* x, int64_t x_stride, int64_t rows, const Output& output) {
     if (type == TensorType::F32)
-        dense_of<TensorType::F32>(w, columns, first, last, x, x_stride, rows, output);
+        dense_of<TensorType::F32>(w, row_bytes, columns, first, last, x, x_stride, rows, output);
     else if (type == TensorType::F16)
-        dense_of<TensorType::F16>(w, columns, first, last, x, x_stride, rows, output);
+        dense_of<TensorType::F16>(w, row_bytes, columns, first, last, x, x_stride, rows, output);
     else
-        dense_of<TensorType::BF16>(w, columns, first, last, x, x_stride, rows, output);
+        dense_of<TensorType::BF16>(w, row_bytes, columns, first, last, x, x_stride, rows, output);
 }
 
 } // namespace

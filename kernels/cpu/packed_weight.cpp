@@ -1,5 +1,6 @@
 #include "kernels/cpu/packed_weight.h"
 
+#include "kernels/error.h"
 #include "kernels/quant/block_layouts.h"
 #include "kernels/quant/fp4.h"
 #include "kernels/quant/half.h"
@@ -8,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <vector>
 
 namespace orrery::kernels::cpu {
@@ -306,6 +308,10 @@ void split(const BlockIQ1_M& b, RowParts& row) {
     put_by_division(b, row, f16_to_f32(static_cast<uint16_t>(d)) * 0.125f, scales, 16);
 }
 
+[[noreturn]] void refuse(TensorType type) {
+    throw Error("Weights of the type " + std::to_string(static_cast<uint32_t>(type)) + " cannot be packed.");
+}
+
 /// Calls `body` with an empty value of the type's block.
 template <class Body>
 void with_block(TensorType type, const Body& body) {
@@ -359,8 +365,9 @@ void with_block(TensorType type, const Body& body) {
     case TensorType::F32:
     case TensorType::F16:
     case TensorType::BF16:
-        return;
+        break;
     }
+    refuse(type);
 }
 
 PackedFormat packed_format(TensorType type) {
@@ -400,9 +407,15 @@ PackedFormat packed_format(TensorType type) {
     case TensorType::IQ3_XXS:
     case TensorType::IQ3_S:
         return PackedFormat::iq_32;
-    default:
-        return PackedFormat::q8_0; // Q8_0, Q5_0
+    case TensorType::Q8_0:
+    case TensorType::Q5_0:
+        return PackedFormat::q8_0;
+    case TensorType::F32:
+    case TensorType::F16:
+    case TensorType::BF16:
+        break;
     }
+    refuse(type);
 }
 
 /// Buffers for one row's parts.
@@ -487,8 +500,8 @@ PackedMatrix make_packed(TensorType type, int64_t rows, int64_t columns) {
     return m;
 }
 
-void pack_tiles(PackedMatrix& m, TensorType type, const std::byte* rows_bytes, int64_t first_tile,
-                int64_t last_tile) {
+void pack_tiles(PackedMatrix& m, TensorType type, const std::byte* rows_bytes, size_t row_stride_bytes,
+                int64_t first_tile, int64_t last_tile) {
     RowBuffers buffers(m.columns);
     with_block(type, [&](auto block) {
         const int64_t blocks = m.columns / block.elements;
@@ -498,8 +511,7 @@ void pack_tiles(PackedMatrix& m, TensorType type, const std::byte* rows_bytes, i
             const int64_t first_row = t * tile_rows;
             const int64_t rows = std::min<int64_t>(tile_rows, m.rows - first_row);
             for (int64_t r = 0; r < rows; ++r) {
-                const std::byte* source =
-                    rows_bytes + (first_row + r) * blocks * static_cast<int64_t>(sizeof block);
+                const std::byte* source = rows_bytes + static_cast<size_t>(first_row + r) * row_stride_bytes;
                 RowParts parts = buffers.parts();
                 for (int64_t b = 0; b < blocks; ++b, source += sizeof block) {
                     std::memcpy(&block, source, sizeof block);

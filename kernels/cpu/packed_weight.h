@@ -138,16 +138,18 @@ struct PackedMatrix {
 /// file's bytes.
 bool is_packed_type(TensorType type);
 
-/// Bytes of [rows, columns] of `type` once they are packed.
+/// Bytes of [rows, columns] of `type` once they are packed. This and the next two throw Error for a type that
+/// is not packed.
 int64_t packed_bytes(TensorType type, int64_t rows, int64_t columns);
 
 /// An empty matrix of the right layout for [rows, columns] of `type`; its memory is null where there is
 /// not enough.
 PackedMatrix make_packed(TensorType type, int64_t rows, int64_t columns);
 
-/// Fills in the tiles [first_tile, last_tile) from the file's rows, which start at `rows_bytes`.
-void pack_tiles(PackedMatrix& matrix, TensorType type, const std::byte* rows_bytes, int64_t first_tile,
-                int64_t last_tile);
+/// Fills in the tiles [first_tile, last_tile) from the file's rows, which start at `rows_bytes` and lie
+/// `row_stride_bytes` apart.
+void pack_tiles(PackedMatrix& matrix, TensorType type, const std::byte* rows_bytes, size_t row_stride_bytes,
+                int64_t first_tile, int64_t last_tile);
 
 /// Decodes one row from the packed form: what the kernels take the row to be. For tests.
 void unpack_row(const PackedMatrix& matrix, int64_t row, float* target);

@@ -61,6 +61,17 @@ void Program::begin(const ForwardBatch& batch) {
         assign(copy.layouts[i].table_offsets, batch.layouts[i].table_offsets);
         assign(copy.layouts[i].block_tables, batch.layouts[i].block_tables);
     }
+    copy.padding.clear();
+    int32_t next_row = 0;
+    const auto pad_to = [&copy, &next_row](int32_t end) {
+        for (; next_row < end; ++next_row)
+            copy.padding.push_back(next_row);
+    };
+    for (const Span& span : batch.spans) {
+        pad_to(span.first_row);
+        next_row = span.first_row + span.rows;
+    }
+    pad_to(static_cast<int32_t>(batch.ids.size()));
     copy.plan_count = 0;
     copy.positions_end = 0;
     for (const int32_t position : batch.positions)
@@ -85,58 +96,97 @@ const Program::Layout& Program::layout(int index) const {
     return batch_->layouts[static_cast<size_t>(index)];
 }
 
-void Program::embed(const CpuWeight& table, Rows out, float scale) {
+void Program::embed(const EmbedArguments& a) {
     for (const int32_t id : batch_->ids)
-        if (id < 0 || id >= table.rows)
-            throw Error("Token " + std::to_string(id) + " is not one of the " + std::to_string(table.rows) +
-                        " tokens of the embedding table.");
+        if (id < 0 || id >= a.table->rows)
+            throw Error("Token " + std::to_string(id) + " is not one of the " +
+                        std::to_string(a.table->rows) + " tokens of the embedding table.");
+    if (a.positions != nullptr) {
+        for (const int32_t position : batch_->positions)
+            if (position + a.position_offset < 0 || position + a.position_offset >= a.positions->rows)
+                throw Error("Position " + std::to_string(position) + " + " +
+                            std::to_string(a.position_offset) + " is not one of the " +
+                            std::to_string(a.positions->rows) + " positions of the embedding table.");
+        grow_scratch(static_cast<size_t>(a.table->columns) * sizeof(float));
+    }
     record(&KernelProfile::other_ns, rows(), fair_chunk(rows()),
-           [batch = batch_, table = &table, out, scale](int64_t first, int64_t last, int) {
+           [this, a, batch = batch_](int64_t first, int64_t last, int thread) {
+               const int64_t columns = a.table->columns;
                for (int64_t row = first; row < last; ++row) {
-                   float* target = out.row(row);
-                   table->decode_row(batch->ids[static_cast<size_t>(row)], target);
-                   if (scale != 1.0f)
-                       for (int64_t i = 0; i < table->columns; ++i)
-                           target[i] *= scale;
+                   const auto index = static_cast<size_t>(row);
+                   float* target = a.out.row(row);
+                   a.table->decode_row(batch->ids[index], target);
+                   if (a.scale != 1.0f)
+                       for (int64_t i = 0; i < columns; ++i)
+                           target[i] *= a.scale;
+                   if (a.positions == nullptr)
+                       continue;
+                   auto* position = scratch<float>(thread);
+                   a.positions->decode_row(batch->positions[index] + a.position_offset, position);
+                   for (int64_t i = 0; i < columns; ++i)
+                       target[i] += position[i];
                }
            });
 }
 
 void Program::rope_store(const RopeStoreArguments& a) {
     const KvCacheSpec& spec = a.store->spec();
-    const int64_t slots = int64_t{spec.blocks} * spec.block_size;
-    const std::vector<int32_t>& kv_slots = layout(a.layout).slots;
-    if (static_cast<int64_t>(kv_slots.size()) != rows())
-        throw Error("The batch has " + std::to_string(rows()) + " rows and " +
-                    std::to_string(kv_slots.size()) + " slots for keys and values.");
-    for (const int32_t slot : kv_slots)
-        if (slot < -1 || slot >= slots)
-            throw Error("Slot " + std::to_string(slot) + " is not one of the " + std::to_string(slots) +
-                        " slots of the key/value cache.");
+    const int32_t* kv_slots = nullptr;
+    if (a.k) {
+        const std::vector<int32_t>& list = layout(a.layout).slots;
+        const int64_t slots = int64_t{spec.blocks} * spec.block_size;
+        if (static_cast<int64_t>(list.size()) != rows())
+            throw Error("The batch has " + std::to_string(rows()) + " rows and " +
+                        std::to_string(list.size()) + " slots for keys and values.");
+        for (const int32_t slot : list)
+            if (slot < -1 || slot >= slots)
+                throw Error("Slot " + std::to_string(slot) + " is not one of the " + std::to_string(slots) +
+                            " slots of the key/value cache.");
+        kv_slots = list.data();
+    }
     grow_scratch(2 * align_up(static_cast<size_t>(spec.key_length), 32) * sizeof(float));
-    const auto turn =
-        a.rope.style == RopeStyle::interleaved ? kernels_.rope_interleaved : kernels_.rope_halves;
-    record(
-        &KernelProfile::other_ns, rows(), fair_chunk(rows()),
-        [this, a, turn, batch = batch_, kv_slots = kv_slots.data()](int64_t first, int64_t last, int thread) {
-            const KvCacheSpec& s = a.store->spec();
-            auto* work = scratch<float>(thread);
-            for (int64_t row = first; row < last; ++row) {
-                const auto index = static_cast<size_t>(row);
-                float* keys = a.k.row(row);
-                const float* values = a.v.row(row);
-                if (a.rope_table != nullptr) {
-                    const float* rotation =
-                        a.rope_table + int64_t{batch->positions[index]} * a.rope.dimensions;
-                    turn(a.q.row(row), a.heads, s.key_length, rotation, a.rope.dimensions);
-                    turn(keys, s.kv_heads, s.key_length, rotation, a.rope.dimensions);
-                }
-                const int32_t slot = kv_slots[index];
-                for (int h = 0; slot >= 0 && h < s.kv_heads; ++h)
-                    a.store->store(a.layer, h, slot, keys + int64_t{h} * s.key_length,
-                                   values + int64_t{h} * s.value_length, kernels_, work);
-            }
-        });
+    record(&KernelProfile::other_ns, rows(), fair_chunk(rows()),
+           [this, a, kv_slots, batch = batch_](int64_t first, int64_t last, int thread) {
+               const KvCacheSpec& s = a.store->spec();
+               const auto turn =
+                   a.rope.style == RopeStyle::interleaved ? kernels_.rope_interleaved : kernels_.rope_halves;
+               const auto norm_heads = [&](const NormArguments& norm, float* x, int heads, int length) {
+                   for (int h = 0; norm.kind != NormKind::none && h < heads; ++h)
+                       kernels_.norm(norm, x + int64_t{h} * length, x + int64_t{h} * length, length);
+               };
+               const auto prepare = [&](const NormArguments& norm, float* x, int heads,
+                                        const float* rotation) {
+                   if (!a.norm_after_rope)
+                       norm_heads(norm, x, heads, s.key_length);
+                   if (rotation != nullptr)
+                       turn(x + a.rope.first, heads, s.key_length, rotation, a.rope.dimensions);
+                   if (a.norm_after_rope)
+                       norm_heads(norm, x, heads, s.key_length);
+               };
+               for (int64_t row = first; row < last; ++row) {
+                   const auto index = static_cast<size_t>(row);
+                   const int64_t position = batch->positions[index];
+                   const float* rotation =
+                       a.rope_table != nullptr ? a.rope_table + position * a.rope.dimensions : nullptr;
+                   float* queries = a.q.row(row);
+                   prepare(a.q_norm, queries, a.heads, rotation);
+                   if (a.query_scale != nullptr)
+                       kernels_.soft_cap(queries, a.query_scale[position], 0.0f, queries,
+                                         int64_t{a.heads} * s.key_length);
+                   if (!a.k)
+                       continue;
+                   float* keys = a.k.row(row);
+                   float* values = a.v ? a.v.row(row) : nullptr;
+                   prepare(a.k_norm, keys, s.kv_heads, rotation);
+                   if (values != nullptr)
+                       norm_heads(a.v_norm, values, s.kv_heads, s.value_length);
+                   const int32_t slot = kv_slots[index];
+                   for (int h = 0; slot >= 0 && h < s.kv_heads; ++h)
+                       a.store->store(a.layer, h, slot, keys + int64_t{h} * s.key_length,
+                                      values != nullptr ? values + int64_t{h} * s.value_length : nullptr,
+                                      kernels_, scratch<float>(thread));
+               }
+           });
 }
 
 void Program::gather(Rows x, Rows out, int64_t columns) {

@@ -24,6 +24,7 @@
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/weight.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -35,6 +36,7 @@ namespace orrery::kernels::cpu {
 struct Rows {
     float* data = nullptr;
     int64_t stride = 0;
+    explicit operator bool() const { return data != nullptr; }
     float* row(int64_t index) const { return data + index * stride; }
 };
 
@@ -44,14 +46,15 @@ struct LinearArguments {
     int64_t rows = 0;
     Rows x;
     Rows out;
-    Norm norm;
-    const float* norm_weight = nullptr;
+    NormArguments norm;
     Activation activation;
     const float* bias = nullptr;
+    float scale = 1.0f;
     bool accumulate = false;
+    int64_t groups = 1;
 
     bool has_prologue() const {
-        return norm.kind != NormKind::none || activation.kind != ActivationKind::none;
+        return norm.kind != NormKind::none || activation.kind != ActivationKind::none || activation.gated;
     }
 };
 
@@ -62,10 +65,13 @@ struct RopeStoreArguments {
     int layout = 0;
     int heads = 0;
     Rows q;
-    Rows k;
+    Rows k; ///< none: nothing is stored
     Rows v;
+    NormArguments q_norm, k_norm, v_norm;
+    bool norm_after_rope = false;
     const float* rope_table = nullptr;
     Rope rope;
+    const float* query_scale = nullptr; ///< [positions], or null
 };
 
 /// AttentionOp with its handles resolved.
@@ -75,8 +81,42 @@ struct AttentionArguments {
     int layout = 0;
     int heads = 0;
     float scale = 0.0f;
+    float soft_cap = 0.0f;
+    int window = 0;
+    bool chunked = false;
+    const float* sinks = nullptr; ///< [heads], or null
+    const float* alibi = nullptr; ///< [heads], or null
     Rows q;
     Rows out;
+
+    /// The first position that a row at `position` sees.
+    int64_t first_seen(int64_t position) const {
+        if (window <= 0)
+            return 0;
+        return chunked ? position / window * window : std::max<int64_t>(position - window + 1, 0);
+    }
+};
+
+/// EmbedOp with its handles resolved.
+struct EmbedArguments {
+    const CpuWeight* table = nullptr;
+    const CpuWeight* positions = nullptr; ///< or none
+    int position_offset = 0;
+    float scale = 1.0f;
+    Rows out;
+};
+
+/// Rows of activations times some rows of a weight. The activations are those that the weight's slices need:
+/// quantised, in float32, or both.
+struct Product {
+    const CpuWeight* weight = nullptr;
+    int64_t first_row = 0; ///< of the weight
+    int64_t last_row = 0;
+    int64_t rows = 0;                        ///< of activations
+    const ActivationBlock* blocks = nullptr; ///< of the first row, the first of a row group
+    const float* floats = nullptr;
+    int64_t floats_stride = 0;
+    Output output; ///< of the first activation row and the weight's row first_row
 };
 
 /// Records operations, and runs them all in run(). Pointers that are handed in stay valid until then.
@@ -92,7 +132,7 @@ public:
     int64_t positions_end() const { return batch_->positions_end; }
     int64_t output_rows() const { return static_cast<int64_t>(batch_->output_rows.size()); }
 
-    void embed(const CpuWeight& table, Rows out, float scale);
+    void embed(const EmbedArguments& arguments);
     void linear(const LinearArguments& arguments);
     void rope_store(const RopeStoreArguments& arguments);
     void attention(const AttentionArguments& arguments);
@@ -115,11 +155,13 @@ private:
     struct Layout {
         std::vector<int32_t> slots, table_offsets, block_tables;
     };
+    struct AttentionTile;
     struct AttentionPlan;
     struct Batch {
         std::vector<int32_t> ids, positions, output_rows;
         std::vector<Span> spans;
-        std::vector<Layout> layouts; ///< of which layout_count count
+        std::vector<int32_t> padding; ///< rows that belong to no span
+        std::vector<Layout> layouts;  ///< of which layout_count count
         size_t layout_count = 0;
         std::vector<std::unique_ptr<AttentionPlan>> plans; ///< of which plan_count count
         size_t plan_count = 0;
@@ -146,6 +188,7 @@ private:
 
     struct LinearJob;
     struct AttentionJob;
+    struct Partial;
 
     /// Records a phase: body(first, last, thread) for `items` items, `chunk` of them at once.
     template <class Body>
@@ -164,14 +207,24 @@ private:
     const Layout& layout(int index) const;
     int64_t fair_chunk(int64_t items) const;
 
-    /// Prologue and quantisation of rows [first, last), both multiples of 8 or the end, into `blocks` and
-    /// `floats` (each null where no part of the weight needs it). `row` is scratch for one row.
+    /// The prologue of a row, written to `floats` or, where that is null, to `row`, and its quantisation, as
+    /// row `slot` of `blocks` (each null where no part of the weight needs it).
+    void prepare_row(const LinearArguments& a, const float* x, int64_t slot, ActivationBlock* blocks,
+                     float* floats, float* row) const;
+    /// All rows [first, last) of a product without groups; both multiples of 8 or the end.
     void prepare_rows(const LinearArguments& a, int64_t first, int64_t last, ActivationBlock* blocks,
                       float* floats, float* row) const;
+    /// Any rows of the weight, those that begin or end within a tile too.
+    void multiply(const Product& product) const;
+    void grouped_linear(const LinearArguments& a);
     void run_linear(const LinearJob& job, int64_t first, int64_t last, int thread);
     const AttentionPlan& attention_plan(const AttentionArguments& arguments);
     void run_attention(const AttentionJob& job, int64_t item, int thread);
-    void finish_attention(const AttentionJob& job, int64_t tile);
+    void combine_parts(const AttentionJob& job, int64_t tile, int thread);
+    void add_part(const AttentionJob& job, const AttentionTile& tile, int query, int part,
+                  const Partial& state, const Partial& added) const;
+    void finish_query(const AttentionJob& job, const AttentionTile& tile, int query, const Partial& state,
+                      float* value_scratch) const;
 
     const KernelTable& kernels_;
     ThreadPool& pool_;

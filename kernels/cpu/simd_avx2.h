@@ -164,6 +164,20 @@ ORRERY_INLINE F32x16 zero_below(F32x16 a, F32x16 x, F32x16 limit) {
     return {_mm256_and_ps(a.lo, _mm256_cmp_ps(x.lo, limit.lo, _CMP_GE_OQ)),
             _mm256_and_ps(a.hi, _mm256_cmp_ps(x.hi, limit.hi, _CMP_GE_OQ))};
 }
+ORRERY_INLINE F32x16 select_below(F32x16 a, F32x16 b, F32x16 x, F32x16 limit) {
+    return {_mm256_blendv_ps(b.lo, a.lo, _mm256_cmp_ps(x.lo, limit.lo, _CMP_LT_OQ)),
+            _mm256_blendv_ps(b.hi, a.hi, _mm256_cmp_ps(x.hi, limit.hi, _CMP_LT_OQ))};
+}
+ORRERY_INLINE F32x16 copy_sign(F32x16 a, F32x16 b) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return {_mm256_or_ps(_mm256_andnot_ps(sign, a.lo), _mm256_and_ps(sign, b.lo)),
+            _mm256_or_ps(_mm256_andnot_ps(sign, a.hi), _mm256_and_ps(sign, b.hi))};
+}
+ORRERY_INLINE F32x16 zero_where_zero(F32x16 a, F32x16 x) {
+    const __m256 none = _mm256_setzero_ps();
+    return {_mm256_and_ps(_mm256_cmp_ps(x.lo, none, _CMP_NEQ_UQ), a.lo),
+            _mm256_and_ps(_mm256_cmp_ps(x.hi, none, _CMP_NEQ_UQ), a.hi)};
+}
 ORRERY_INLINE F32x16 swap_pairs(F32x16 a) {
     return {_mm256_permute_ps(a.lo, 0xb1), _mm256_permute_ps(a.hi, 0xb1)};
 }

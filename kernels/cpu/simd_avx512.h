@@ -139,6 +139,19 @@ ORRERY_INLINE F32x16 select_first(F32x16 a, F32x16 b, int64_t n) {
 ORRERY_INLINE F32x16 zero_below(F32x16 a, F32x16 x, F32x16 limit) {
     return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_GE_OQ), a.v)};
 }
+/// Lane i is a where x < limit, else b.
+ORRERY_INLINE F32x16 select_below(F32x16 a, F32x16 b, F32x16 x, F32x16 limit) {
+    return {_mm512_mask_mov_ps(b.v, _mm512_cmp_ps_mask(x.v, limit.v, _CMP_LT_OQ), a.v)};
+}
+/// a with the sign of b.
+ORRERY_INLINE F32x16 copy_sign(F32x16 a, F32x16 b) {
+    const __m512 sign = _mm512_set1_ps(-0.0f);
+    return {_mm512_or_ps(_mm512_andnot_ps(sign, a.v), _mm512_and_ps(sign, b.v))};
+}
+/// a where x is not 0, else 0.
+ORRERY_INLINE F32x16 zero_where_zero(F32x16 a, F32x16 x) {
+    return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, _mm512_setzero_ps(), _CMP_NEQ_UQ), a.v)};
+}
 ORRERY_INLINE F32x16 swap_pairs(F32x16 a) {
     return {_mm512_permute_ps(a.v, 0xb1)};
 }

@@ -22,7 +22,7 @@ void CpuWeight::decode_row(int64_t row, float* target) const {
         const int64_t in_slice = row - slice.first_row;
         if (in_slice >= slice.part.rows)
             continue;
-        decode(slice.part.type, slice.part.bytes + static_cast<size_t>(in_slice) * slice.row_bytes, target,
+        decode(slice.part.type, slice.part.bytes + static_cast<size_t>(in_slice) * slice.row_stride, target,
                static_cast<size_t>(columns));
         return;
     }

@@ -16,6 +16,7 @@ struct WeightSlice {
     int64_t first_row = 0;  ///< in the whole weight
     int64_t first_tile = 0; ///< tiles of 16 rows, counted through all parts
     size_t row_bytes = 0;   ///< in the file
+    size_t row_stride = 0;  ///< bytes from one row to the next in the file
     bool is_packed = false;
     PackedMatrix packed;
 

@@ -38,7 +38,8 @@ void PackedWeightTest::keepsEveryWeight() {
         PackedMatrix packed = make_packed(tensor_type, rows, columns);
         QVERIFY(packed.memory != nullptr);
         QCOMPARE(static_cast<int64_t>(packed.bytes()), packed_bytes(tensor_type, rows, columns));
-        pack_tiles(packed, tensor_type, bytes.data(), 0, packed.tiles());
+        pack_tiles(packed, tensor_type, bytes.data(),
+                   row_bytes(tensor_type, static_cast<size_t>(columns)), 0, packed.tiles());
         std::vector<float> want(static_cast<size_t>(columns)), got(want.size());
         const size_t stride = row_bytes(tensor_type, static_cast<size_t>(columns));
         for (int64_t row = 0; row < rows; ++row) {
