@@ -178,18 +178,18 @@ void activate_row(const Activation& a, const float* gate, const float* up, float
     for_lanes(
         columns, [&](int64_t i, int64_t lanes) __attribute__((always_inline)) {
             F32x16 z = load_some(gate + i, lanes);
-            if (a.limit > 0.0f)
-                z = min(z, limit);
-            F32x16 result = activated<kind>(z, alpha);
-            if (up != nullptr) {
-                F32x16 u = load_some(up + i, lanes);
-                if (a.limit > 0.0f)
-                    u = max(min(u, limit), sub(zero(), limit));
-                if (a.up_offset != 0.0f)
-                    u = add(u, set1(a.up_offset));
-                result = mul(result, u);
+            if (up == nullptr) {
+                store_some(out + i, activated<kind>(z, alpha), lanes);
+                return;
             }
-            store_some(out + i, result, lanes);
+            F32x16 u = load_some(up + i, lanes);
+            if (a.limit > 0.0f) {
+                z = min(z, limit);
+                u = max(min(u, limit), sub(zero(), limit));
+            }
+            if (a.up_offset != 0.0f)
+                u = add(u, set1(a.up_offset));
+            store_some(out + i, mul(activated<kind>(z, alpha), u), lanes);
         });
 }
 

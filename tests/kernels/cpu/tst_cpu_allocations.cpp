@@ -131,8 +131,13 @@ public:
                                  .layer = layer,
                                  .heads = heads,
                                  .rope = rope_});
-            device_->attention(
-                {.q = q, .out = values_, .cache = cache_, .layer = layer, .heads = heads, .scale = 0.25f});
+            AttentionOp attend{
+                .q = q, .out = values_, .cache = cache_, .layer = layer, .heads = heads, .scale = 0.25f};
+            if (layer == 1) { // a shape of its own
+                attend.window = 70;
+                attend.soft_cap = 30.0f;
+            }
+            device_->attention(attend);
             device_->linear({.x = values_, .weight = out_, .out = x_, .accumulate = true});
             device_->linear({.x = x_, .weight = gate_up_, .out = gated_, .norm = norm_});
             device_->linear({.x = gated_,

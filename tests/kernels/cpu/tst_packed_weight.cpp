@@ -1,4 +1,5 @@
 #include "kernels/cpu/packed_weight.h"
+#include "kernels/error.h"
 #include "tests/kernels/cpu/random_weights.h"
 
 #include <QTest>
@@ -16,6 +17,7 @@ class PackedWeightTest : public QObject {
 private slots:
     void keepsEveryWeight_data();
     void keepsEveryWeight();
+    void takesNoOtherType();
 };
 
 void PackedWeightTest::keepsEveryWeight_data() {
@@ -38,8 +40,8 @@ void PackedWeightTest::keepsEveryWeight() {
         PackedMatrix packed = make_packed(tensor_type, rows, columns);
         QVERIFY(packed.memory != nullptr);
         QCOMPARE(static_cast<int64_t>(packed.bytes()), packed_bytes(tensor_type, rows, columns));
-        pack_tiles(packed, tensor_type, bytes.data(),
-                   row_bytes(tensor_type, static_cast<size_t>(columns)), 0, packed.tiles());
+        pack_tiles(packed, tensor_type, bytes.data(), row_bytes(tensor_type, static_cast<size_t>(columns)), 0,
+                   packed.tiles());
         std::vector<float> want(static_cast<size_t>(columns)), got(want.size());
         const size_t stride = row_bytes(tensor_type, static_cast<size_t>(columns));
         for (int64_t row = 0; row < rows; ++row) {
@@ -54,6 +56,17 @@ void PackedWeightTest::keepsEveryWeight() {
                     QFAIL(qPrintable(
                         QString("row %1, column %2: %3, not %4").arg(row).arg(i).arg(got[i]).arg(want[i])));
         }
+    }
+}
+
+void PackedWeightTest::takesNoOtherType() {
+    // Every id that is not one of the packed formats: float types and numbers that name none.
+    for (uint32_t id = 0; id < 300; ++id) {
+        const auto type = static_cast<TensorType>(id);
+        if (tensor_type_info(id) != nullptr && is_packed_type(type))
+            continue;
+        QVERIFY_THROWS_EXCEPTION(orrery::Error, packed_bytes(type, 16, 256));
+        QVERIFY_THROWS_EXCEPTION(orrery::Error, make_packed(type, 16, 256));
     }
 }
 
