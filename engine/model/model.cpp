@@ -109,8 +109,8 @@ std::shared_ptr<Model> load_model(const fs::path& path, const LoadOptions& optio
         if (options.progress)
             options.progress(done, total);
     };
-    model->decoder =
-        std::make_unique<Decoder>(model->file, model->config, *model->backend, progress, options.cancel);
+    model->weights = std::make_shared<ModelWeights>(model->file, model->config, *model->backend, progress,
+                                                    options.cancel);
     model->file->check_intact();
     return model;
 }
