@@ -17,39 +17,39 @@ void Fields::fail(const std::string& sentence) const {
     throw Error(platform::to_utf8(file_.path()) + ": " + sentence);
 }
 
-int Fields::checked(std::string_view field, int64_t value, int least, int most) const {
-    if (value < least || value > most)
+int Fields::checked(std::string_view field, int64_t value, int min, int max) const {
+    if (value < min || value > max)
         fail("the field '" + key(field) + "' is " + std::to_string(value) + "; it has to be from " +
-             std::to_string(least) + " to " + std::to_string(most) + ".");
+             std::to_string(min) + " to " + std::to_string(max) + ".");
     return static_cast<int>(value);
 }
 
-int Fields::integer(std::string_view field, int least, int most) const {
-    return checked(field, file_.get_int(key(field)), least, most);
+int Fields::integer(std::string_view field, int min, int max) const {
+    return checked(field, file_.get_int(key(field)), min, max);
 }
 
-int Fields::integer(std::string_view field, int least, int most, int otherwise) const {
-    return has(field) ? integer(field, least, most) : otherwise;
+int Fields::integer(std::string_view field, int min, int max, int otherwise) const {
+    return has(field) ? integer(field, min, max) : otherwise;
 }
 
 bool Fields::boolean(std::string_view field, bool otherwise) const {
     return file_.get_bool(key(field), otherwise);
 }
 
-std::vector<int> Fields::per_layer(std::string_view field, int layers, int least, int most,
+std::vector<int> Fields::per_layer(std::string_view field, int layers, int min, int max,
                                    int otherwise) const {
     const auto count = static_cast<size_t>(layers);
     if (!has(field) && otherwise >= 0)
         return std::vector<int>(count, otherwise);
     const std::vector<int64_t> values = file_.get_ints(key(field));
     if (values.empty())
-        return std::vector<int>(count, integer(field, least, most)); // says that it is missing
+        return std::vector<int>(count, integer(field, min, max)); // says that it is missing
     if (values.size() != 1 && values.size() != count)
         fail("the field '" + key(field) + "' has " + grouped(values.size()) + " numbers, but the model has " +
              std::to_string(layers) + " layers.");
     std::vector<int> all(count);
     for (size_t i = 0; i < count; ++i)
-        all[i] = checked(field, values[values.size() == 1 ? 0 : i], least, most);
+        all[i] = checked(field, values[values.size() == 1 ? 0 : i], min, max);
     return all;
 }
 

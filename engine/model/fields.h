@@ -20,12 +20,12 @@ public:
     bool has(std::string_view field) const { return file_.find(key(field)) != nullptr; }
 
     [[noreturn]] void fail(const std::string& sentence) const;
-    int checked(std::string_view field, int64_t value, int least, int most) const;
-    int integer(std::string_view field, int least, int most) const;
-    int integer(std::string_view field, int least, int most, int otherwise) const;
+    int checked(std::string_view field, int64_t value, int min, int max) const;
+    int integer(std::string_view field, int min, int max) const;
+    int integer(std::string_view field, int min, int max, int otherwise) const;
     bool boolean(std::string_view field, bool otherwise) const;
     /// A field that is one number, or one for each layer: [layers]. `otherwise` < 0: it has to be there.
-    std::vector<int> per_layer(std::string_view field, int layers, int least, int most,
+    std::vector<int> per_layer(std::string_view field, int layers, int min, int max,
                                int otherwise = -1) const;
     double positive(std::string_view field) const;
     double positive(std::string_view field, double otherwise) const;

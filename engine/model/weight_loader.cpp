@@ -65,15 +65,15 @@ std::vector<WeightPart> WeightLoader::parts(const std::string& name, int64_t exp
     return parts;
 }
 
-int64_t WeightLoader::rows_of(const std::string& name, int64_t most) const {
+int64_t WeightLoader::rows_of(const std::string& name, int64_t max_rows) const {
     const GgufTensor* tensor = file_.find_tensor(name);
     if (!tensor)
         fail("the tensor '" + name + "' is missing.");
     const size_t dimensions = tensor->shape.size();
     const int64_t rows = dimensions < 2 ? 0 : tensor->shape[dimensions - 2];
-    if (rows < 1 || rows > most)
+    if (rows < 1 || rows > max_rows)
         fail("the tensor '" + name + "' has the shape " + shape_text(tensor->shape) + "; a matrix of 1 to " +
-             std::to_string(most) + " rows is needed.");
+             std::to_string(max_rows) + " rows is needed.");
     return rows;
 }
 

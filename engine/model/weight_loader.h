@@ -49,8 +49,8 @@ public:
     /// The tensor's matrices as parts, [experts, rows, columns].
     std::vector<kernels::WeightPart> parts(const std::string& name, int64_t experts, int64_t rows,
                                            int64_t columns);
-    /// The rows of a matrix, or of each of a tensor's matrices, from 1 to `most`.
-    int64_t rows_of(const std::string& name, int64_t most) const;
+    /// The rows of a matrix, or of each of a tensor's matrices, from 1 to `max_rows`.
+    int64_t rows_of(const std::string& name, int64_t max_rows) const;
     kernels::Weight weight(std::span<const kernels::WeightPart> parts);
     /// Bytes that a pass over a weight reads on the device.
     size_t bytes(kernels::Weight weight) const { return tensors_.backend().weight_bytes(weight); }

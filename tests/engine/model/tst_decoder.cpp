@@ -421,7 +421,7 @@ private slots:
         ReferenceBackend backend({.memory_bytes = 1 << 20});
         Decoder decoder(std::make_shared<ModelWeights>(file, read_config(*file), backend), backend);
         QVERIFY_THROWS_EXCEPTION(OutOfMemory, decoder.reserve(100000, 100000, 512));
-        decoder.reserve(8, 8, 8); // and life goes on
+        decoder.reserve(8, 8, 8); // the refusal changed nothing
         Forward forward(decoder, backend, 8);
         QCOMPARE(forward.run({1, 2, 3}).size(), size_t{3 * 273});
     }
