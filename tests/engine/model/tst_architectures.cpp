@@ -17,8 +17,11 @@ using test::Forward;
 
 namespace {
 
-const std::vector<const char*> families = {"llama",  "llama3_rope", "qwen2", "qwen3",   "gemma2",
-                                           "gemma3", "phi3",        "gpt2",  "granite", "olmoe"};
+const std::vector<const char*> families = {"llama",    "llama3_rope", "qwen2",     "qwen3",      "gemma2",
+                                           "gemma3",   "phi3",        "gpt2",      "granite",    "olmoe",
+                                           "mixtral",  "qwen2_moe",   "qwen3_moe", "starcoder2", "stablelm",
+                                           "nemotron", "granitemoe",  "olmo2",     "olmo3",      "cohere2",
+                                           "smollm3",  "seed_oss",    "hunyuan",   "ernie4_5",   "glm4"};
 
 std::unique_ptr<kernels::Backend> make_device(bool cpu) {
     if (cpu)
