@@ -72,6 +72,8 @@ struct Engine::Impl {
     std::shared_ptr<Model> model;
     EngineConfig config;
     AnswerRules rules;
+    std::unique_ptr<kernels::Backend> backend;
+    Decoder decoder;
     ModelRunner runner;
     BlockStore store;
     HostSwap swap;
@@ -107,9 +109,11 @@ Engine::Impl::Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked)
     : model(std::move(its_model)),
       config(plan_cache(asked, *model)),
       rules(*model, std::min(config.context, config.blocks * config.block_size)),
-      runner(*model->decoder, *model->backend, cache_spec(config, model->config), rules.capacity),
+      backend(model->backend->share()),
+      decoder(model->weights, *backend),
+      runner(decoder, *backend, cache_specs(config, model->config), rules.capacity),
       store(config.blocks, config.block_size, config.prefix_cache),
-      swap(*model->backend, config.swap_bytes, runner.block_bytes()),
+      swap(*backend, config.swap_bytes, runner.block_bytes()),
       scheduler(store, swap, config.policy, config.preemption,
                 {config.max_step_tokens, config.max_sequences, config.max_chunk}) {
     runner.reserve(config.max_step_tokens, config.max_sequences);
@@ -302,7 +306,7 @@ void Engine::Impl::describe(const StepPlan& plan) {
     report.saved_tokens = plan.saved_tokens;
     report.preemptions = plan.preemptions;
     if (!plan.parts.empty())
-        report.weight_bytes = int64_t(model->decoder->weight_bytes());
+        report.weight_bytes = int64_t(model->weights->pass_bytes(plan.tokens, !due.empty()));
 }
 
 /// Moves blocks and runs the forward pass. Returns false where it failed: the sequences of the plan have
@@ -407,7 +411,7 @@ void Engine::Impl::end_report() {
     count_queues();
     measure_costs();
     if (profiling) {
-        const kernels::KernelProfile profile = model->backend->take_profile();
+        const kernels::KernelProfile profile = backend->take_profile();
         report.attention_ns = int64_t(profile.attention_ns);
         report.matmul_ns = int64_t(profile.matmul_ns);
         report.norm_ns = int64_t(profile.norm_ns);
@@ -596,7 +600,7 @@ void Engine::check_integrity() const {
 
 void Engine::set_profiling(bool on) {
     impl_->profiling = on;
-    impl_->model->backend->set_profiling(on);
+    impl_->backend->set_profiling(on);
 }
 
 } // namespace orrery

@@ -174,20 +174,6 @@ void collect_latencies(const Outcome& outcome, std::vector<double>& first, std::
     }
 }
 
-/// Operations of the weight matrices for one token through all layers; a multiply-add counts as two.
-double layer_ops(const ModelConfig& config) {
-    const double heads = config.heads;
-    const double kv_heads = config.kv_heads;
-    const double attention = heads * config.key_length +
-                             kv_heads * (config.key_length + config.value_length) +
-                             heads * config.value_length;
-    return 2.0 * config.layers * config.hidden * (attention + 3.0 * config.feed_forward);
-}
-
-double head_ops(const ModelConfig& config) {
-    return 2.0 * config.hidden * config.vocab;
-}
-
 /// Measures the machine once for each size of working set; sizes within a quarter of each other are one.
 class LimitsOf {
 public:
@@ -228,7 +214,7 @@ void summarise_cache(const std::vector<Outcome>& outcomes, const EngineConfig& c
 }
 
 BenchResult summarise(WorkloadKind kind, const std::string& variant, const std::vector<Outcome>& outcomes,
-                      const ModelConfig& model, const EngineConfig& config, LimitsOf* limits) {
+                      const ModelWeights& weights, const EngineConfig& config, LimitsOf* limits) {
     BenchResult result;
     result.workload = workload_name(kind);
     result.variant = variant;
@@ -286,7 +272,8 @@ BenchResult summarise(WorkloadKind kind, const std::string& variant, const std::
     double ops = 0.0;
     time = 0.0;
     for (const StepCost* step : reading) {
-        ops += layer_ops(model) * step->computed_tokens + head_ops(model) * step->generated_tokens;
+        ops += weights.layer_operations() * step->computed_tokens +
+               weights.output_operations() * step->generated_tokens;
         time += step->seconds;
     }
     result.ops_per_s = time > 0.0 ? ops / time : 0.0;
@@ -332,8 +319,8 @@ std::vector<BenchResult> run_benchmark(std::shared_ptr<Model> model, const Bench
             }
         }
         for (const auto& [variant, outcomes] : variants)
-            results.push_back(
-                summarise(kind, variant, outcomes, config, in_force, options.limits ? &limits : nullptr));
+            results.push_back(summarise(kind, variant, outcomes, *model->weights, in_force,
+                                        options.limits ? &limits : nullptr));
     }
     return results;
 }

@@ -1,13 +1,15 @@
 #include "engine/model/config.h"
 
-#include "engine/model/architecture.h"
+#include "engine/model/fields.h"
 #include "engine/model/gguf.h"
 #include "engine/model/wording.h"
 #include "engine/platform/paths.h"
 #include "kernels/error.h"
 
+#include <algorithm>
 #include <cmath>
-#include <sstream>
+#include <map>
+#include <utility>
 
 namespace orrery {
 
@@ -22,84 +24,21 @@ constexpr int max_head_length = 1 << 14;
 constexpr int max_feed_forward = 1 << 24;
 constexpr int max_vocab = 1 << 24;
 constexpr int max_context = 1 << 30;
+constexpr int max_experts = 1 << 16;
 
-std::string number_text(double value) {
-    std::ostringstream out;
-    out << value;
-    return out.str();
-}
-
-/// Fields of one architecture, "llama.block_count" as "block_count".
-class Fields {
-public:
-    Fields(const GgufFile& file, std::string_view architecture) : file_(file), prefix_(architecture) {
-        prefix_ += '.';
-    }
-
-    std::string key(const std::string& field) const { return prefix_ + field; }
-    bool has(const std::string& field) const { return file_.find(key(field)) != nullptr; }
-
-    [[noreturn]] void fail(const std::string& sentence) const {
-        throw Error(platform::to_utf8(file_.path()) + ": " + sentence);
-    }
-
-    int checked(const std::string& field, int64_t value, int least, int most) const {
-        if (value < least || value > most)
-            fail("the field '" + key(field) + "' is " + std::to_string(value) + "; it has to be from " +
-                 std::to_string(least) + " to " + std::to_string(most) + ".");
-        return static_cast<int>(value);
-    }
-
-    int integer(const std::string& field, int least, int most) const {
-        return checked(field, file_.get_int(key(field)), least, most);
-    }
-
-    int integer(const std::string& field, int least, int most, int otherwise) const {
-        return has(field) ? integer(field, least, most) : otherwise;
-    }
-
-    /// A field that is one number, or one for each layer, which then all have to be equal.
-    int of_all_layers(const std::string& field, int layers, int least, int most) const {
-        const std::vector<int64_t> values = file_.get_ints(key(field));
-        if (values.empty())
-            return integer(field, least, most); // says that it is missing
-        if (values.size() != 1 && values.size() != static_cast<size_t>(layers))
-            fail("the field '" + key(field) + "' has " + grouped(values.size()) +
-                 " numbers, but the model has " + std::to_string(layers) + " layers.");
-        for (const int64_t value : values)
-            if (value != values.front())
-                fail("the field '" + key(field) + "' differs between layers (" +
-                     std::to_string(values.front()) + " and " + std::to_string(value) +
-                     "), which this program does not run yet.");
-        return checked(field, values.front(), least, most);
-    }
-
-    double positive(const std::string& field, double otherwise) const {
-        const double value = file_.get_float(key(field), otherwise);
-        if (!std::isfinite(value) || value <= 0)
-            fail("the field '" + key(field) + "' is " + number_text(value) +
-                 "; it has to be a positive number.");
-        return value;
-    }
-
-    const GgufFile& file() const { return file_; }
-
-private:
-    const GgufFile& file_;
-    std::string prefix_;
-};
-
-/// Things that change the arithmetic and are not built: better refused than answered wrongly.
-void refuse_what_is_not_built(const Fields& fields, int context) {
-    if (const int experts = fields.integer("expert_count", 0, 1 << 20, 0); experts > 0)
-        fields.fail("the model is a mixture of " + std::to_string(experts) +
-                    " experts, which this program does not run yet.");
-    const int window = fields.integer("attention.sliding_window", 0, max_context, 0);
-    if (window > 0 && window < context)
-        fields.fail("the model's attention slides in a window of " + grouped(static_cast<uint64_t>(window)) +
-                    " tokens, which this program does not run yet.");
-    if (!fields.file().get_bool(fields.key("attention.causal"), true))
-        fields.fail("the model's attention is not causal: it makes embeddings, not text.");
+/// What would change the arithmetic and is not built: better refused than answered wrongly.
+void refuse_what_is_not_built(const Fields& fields) {
+    if (!fields.boolean("attention.causal", true))
+        fields.fail("the field '" + fields.key("attention.causal") +
+                    "' is false: the model makes embeddings, not text.");
+    if (const int groups = fields.integer("expert_group_count", 0, max_experts, 0); groups > 1)
+        fields.fail("the field '" + fields.key("expert_group_count") + "' is " + std::to_string(groups) +
+                    "; this program runs experts in a single group.");
+    for (const char* name : {"rope_factors_long.weight", "rope_factors_short.weight"})
+        if (fields.file().find_tensor(name))
+            fields.fail("the tensor '" + std::string(name) +
+                        "' belongs to LongRoPE; this program runs rotations without scaling, with linear "
+                        "scaling, and with Llama 3's.");
 }
 
 std::vector<float> frequency_factors(const Fields& fields, int dimensions) {
@@ -119,29 +58,155 @@ std::vector<float> frequency_factors(const Fields& fields, int dimensions) {
     return factors;
 }
 
-RopeConfig read_rope(const Fields& fields, const Architecture& architecture, int key_length) {
+/// The rotation of a layer. One with a window may have its own.
+RopeConfig read_rope(const Fields& fields, const Architecture& traits, int key_length, bool windowed) {
+    const bool own = windowed && (traits.window_rope_base > 0 || fields.has("rope.freq_base_swa"));
+    const char* const dimensions = windowed && fields.has("rope.dimension_count_swa")
+                                       ? "rope.dimension_count_swa"
+                                       : "rope.dimension_count";
     RopeConfig rope;
-    rope.style = architecture.rope_style;
-    rope.dimensions = fields.integer("rope.dimension_count", 0, key_length, key_length);
+    rope.dimensions = fields.integer(dimensions, 0, key_length, key_length);
     if (rope.dimensions % 2 != 0)
-        fields.fail("the field '" + fields.key("rope.dimension_count") + "' is " +
-                    std::to_string(rope.dimensions) +
-                    "; elements of a head are turned in pairs, so it has to be even.");
-    rope.base = fields.positive("rope.freq_base", 10000.0);
+        fields.fail("the field '" + fields.key(dimensions) + "' is " + std::to_string(rope.dimensions) +
+                    "; elements of a head are rotated in pairs, so it has to be even.");
+    rope.base = own ? fields.positive("rope.freq_base_swa", traits.window_rope_base)
+                    : fields.positive("rope.freq_base", 10000.0);
 
     // Files without a type mean linear scaling where they give a factor; a factor of 0 means none.
     const std::string type = fields.file().get_string(fields.key("rope.scaling.type"), "linear");
-    const std::string factor =
-        fields.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
-    if (type == "linear") {
-        if (fields.has(factor) && fields.file().get_float(fields.key(factor)) != 0)
-            rope.linear_factor = fields.positive(factor, 1.0);
-    } else if (type != "none") {
+    if (type != "linear" && type != "none")
         fields.fail("the field '" + fields.key("rope.scaling.type") + "' is '" + type +
                     "'; this program runs 'none' and 'linear', and Llama 3's scaling.");
-    }
+    if (own)
+        return rope;
+    if (type == "linear")
+        rope.linear_factor = fields.positive_or_none(
+            fields.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", 1.0);
     rope.frequency_factors = frequency_factors(fields, rope.dimensions);
     return rope;
+}
+
+/// Which layers see a window, where the model has one.
+std::vector<bool> windowed_layers(const Fields& fields, const Architecture& traits, int layers) {
+    constexpr std::string_view field = "attention.sliding_window_pattern";
+    std::vector<bool> windowed(static_cast<size_t>(layers), true);
+    int full_every = traits.full_every;
+    if (const auto stated = fields.file().get_bools(fields.key(field)); !stated.empty()) {
+        if (stated.size() != windowed.size())
+            fields.fail("the field '" + fields.key(field) + "' has " + grouped(stated.size()) +
+                        " entries, but the model has " + std::to_string(layers) + " layers.");
+        return stated;
+    }
+    full_every = fields.integer(field, 0, max_layers, full_every);
+    for (int i = full_every; full_every > 0 && i <= layers; i += full_every)
+        windowed[static_cast<size_t>(i - 1)] = false;
+    return windowed;
+}
+
+bool is_rotated(const Architecture& traits, int layer, bool windowed) {
+    if (traits.positions != Positions::rotary)
+        return false;
+    switch (traits.rope_layers) {
+    case RopeLayers::all:
+        return true;
+    case RopeLayers::windowed:
+        return windowed;
+    case RopeLayers::not_every_fourth:
+        return (layer + 1) % 4 != 0;
+    }
+    return true;
+}
+
+/// The entry of `list` that is equal to `entry`, which is added where there is none.
+template <typename T>
+int index_of(std::vector<T>& list, const T& entry) {
+    const auto found = std::ranges::find(list, entry);
+    const auto index = static_cast<int>(found - list.begin());
+    if (found == list.end())
+        list.push_back(entry);
+    return index;
+}
+
+int add_rope(const RopeConfig& rope, std::vector<RopeConfig>& ropes) {
+    return rope.dimensions > 0 ? index_of(ropes, rope) : -1;
+}
+
+int head_length(const Fields& fields, std::string_view field, bool windowed, int hidden, int heads) {
+    if (const std::string of_window = std::string(field) + "_swa"; windowed && fields.has(of_window))
+        return fields.integer(of_window, 1, max_head_length);
+    if (!fields.has(field) && hidden % heads != 0)
+        fields.fail("the field '" + fields.key(field) + "' is missing, and the embedding length, " +
+                    std::to_string(hidden) + ", cannot be divided among " + std::to_string(heads) +
+                    " heads.");
+    return fields.checked(field, fields.integer(field, 1, max_head_length, hidden / heads), 1,
+                          max_head_length);
+}
+
+void read_layers(const Fields& fields, const Architecture& traits, ModelConfig& config) {
+    const int count = fields.integer("block_count", 1, max_layers);
+    const auto feed_forward = fields.per_layer("feed_forward_length", count, 1, max_feed_forward);
+    const auto heads = fields.per_layer("attention.head_count", count, 1, max_heads);
+    const auto kv_heads = fields.has("attention.head_count_kv")
+                              ? fields.per_layer("attention.head_count_kv", count, 1, max_heads)
+                              : heads;
+    const int window = fields.integer("attention.sliding_window", 0, max_context, traits.window);
+    const std::vector<bool> windowed = windowed_layers(fields, traits, count);
+    const double scale = fields.positive_or_none("attention.scale", 0.0);
+
+    std::map<std::pair<int, bool>, int> ropes; // of layers with this length and a window or none
+    for (int i = 0; i < count; ++i) {
+        const auto at = static_cast<size_t>(i);
+        const bool has_window = window > 0 && windowed[at];
+        LayerConfig layer;
+        layer.heads = heads[at];
+        layer.kv_heads = kv_heads[at];
+        if (layer.heads % layer.kv_heads != 0)
+            fields.fail("the model has " + std::to_string(layer.heads) + " query heads and " +
+                        std::to_string(layer.kv_heads) +
+                        " key/value heads; the first has to be a multiple of the second.");
+        layer.key_length =
+            head_length(fields, "attention.key_length", has_window, config.hidden, layer.heads);
+        layer.value_length =
+            head_length(fields, "attention.value_length", has_window, config.hidden, layer.heads);
+        layer.attention_scale = 1.0f / std::sqrt(static_cast<float>(layer.key_length));
+        if (count == traits.hidden_scale_layers)
+            layer.attention_scale =
+                1.0f / std::sqrt(static_cast<float>(config.hidden) / static_cast<float>(layer.heads));
+        if (scale > 0)
+            layer.attention_scale = static_cast<float>(scale);
+        layer.feed_forward = feed_forward[at];
+        layer.window = has_window ? window : 0;
+        if (is_rotated(traits, i, has_window)) {
+            const auto [rope, is_new] = ropes.try_emplace({layer.key_length, has_window}, -1);
+            if (is_new)
+                rope->second =
+                    add_rope(read_rope(fields, traits, layer.key_length, has_window), config.ropes);
+            layer.rope = rope->second;
+        }
+        layer.cache = index_of(config.caches, {0, layer.kv_heads, layer.key_length, layer.value_length});
+        layer.cache_layer = config.caches[static_cast<size_t>(layer.cache)].layers++;
+        config.layers.push_back(layer);
+    }
+}
+
+ExpertConfig read_experts(const Fields& fields, const Architecture& traits) {
+    ExpertConfig experts;
+    experts.count = fields.integer("expert_count", 0, max_experts, 0);
+    if (experts.count == 0)
+        return experts;
+    experts.used = fields.integer("expert_used_count", 1, experts.count);
+    experts.score = traits.router;
+    if (fields.has("expert_gating_func"))
+        experts.score = fields.integer("expert_gating_func", 1, 2) == 1 ? kernels::RouterScore::softmax
+                                                                        : kernels::RouterScore::sigmoid;
+    experts.normalize = fields.boolean("expert_weights_norm", traits.normalize_experts);
+    experts.scale = static_cast<float>(fields.positive_or_none("expert_weights_scale", 1.0));
+    return experts;
+}
+
+/// A cap that the file states, 0 for none, or its family's.
+float read_soft_cap(const Fields& fields, std::string_view field, float otherwise) {
+    return fields.has(field) ? static_cast<float>(fields.positive_or_none(field, 0.0)) : otherwise;
 }
 
 int read_vocab(const Fields& fields, int hidden) {
@@ -171,41 +236,31 @@ int read_vocab(const Fields& fields, int hidden) {
 ModelConfig read_config(const GgufFile& file) {
     ModelConfig config;
     config.architecture = file.get_string("general.architecture");
-    const Architecture* architecture = find_architecture(config.architecture);
+    config.traits = find_architecture(config.architecture);
     const Fields fields(file, config.architecture);
-    if (!architecture)
-        fields.fail("the model's architecture is '" + config.architecture + "'; this program runs " +
+    if (!config.traits)
+        fields.fail("the field 'general.architecture' is '" + config.architecture + "'; this program runs " +
                     architecture_names() + ".");
+    const Architecture& traits = *config.traits;
     config.name = file.get_string("general.name", platform::to_utf8(file.path().stem()));
 
-    config.layers = fields.integer("block_count", 1, max_layers);
     config.hidden = fields.integer("embedding_length", 1, max_hidden);
     config.context_length = fields.integer("context_length", 1, max_context);
-    refuse_what_is_not_built(fields, config.context_length);
-    config.feed_forward = fields.of_all_layers("feed_forward_length", config.layers, 1, max_feed_forward);
-    config.heads = fields.of_all_layers("attention.head_count", config.layers, 1, max_heads);
-    config.kv_heads = fields.has("attention.head_count_kv")
-                          ? fields.of_all_layers("attention.head_count_kv", config.layers, 1, max_heads)
-                          : config.heads;
-    if (config.heads % config.kv_heads != 0)
-        fields.fail("the model has " + std::to_string(config.heads) + " query heads and " +
-                    std::to_string(config.kv_heads) +
-                    " key/value heads; the first has to be a multiple of the second.");
-
-    const auto head_length = [&](const std::string& field) {
-        if (!fields.has(field) && config.hidden % config.heads != 0)
-            fields.fail("the field '" + fields.key(field) + "' is missing, and the embedding length, " +
-                        std::to_string(config.hidden) + ", cannot be divided among " +
-                        std::to_string(config.heads) + " heads.");
-        return fields.checked(field, fields.integer(field, 1, max_head_length, config.hidden / config.heads),
-                              1, max_head_length);
-    };
-    config.key_length = head_length("attention.key_length");
-    config.value_length = head_length("attention.value_length");
-
-    config.norm_eps = static_cast<float>(fields.positive(
-        "attention.layer_norm_rms_epsilon", file.get_float(fields.key("attention.layer_norm_rms_epsilon"))));
-    config.rope = read_rope(fields, *architecture, config.key_length);
+    refuse_what_is_not_built(fields);
+    if (traits.positions == Positions::learned)
+        config.max_positions = config.context_length;
+    config.norm_eps = static_cast<float>(fields.positive(traits.fields.norm_eps));
+    config.parallel_residual = fields.boolean("use_parallel_residual", traits.parallel_residual);
+    config.embedding_scale = traits.scaled_embedding
+                                 ? std::sqrt(static_cast<float>(config.hidden))
+                                 : static_cast<float>(fields.positive_or_none("embedding_scale", 1.0));
+    config.residual_scale = static_cast<float>(fields.positive_or_none("residual_scale", 1.0));
+    const double logit_scale = fields.positive_or_none("logit_scale", 1.0);
+    config.logit_scale = static_cast<float>(traits.logits_divided ? 1.0 / logit_scale : logit_scale);
+    config.attention_soft_cap = read_soft_cap(fields, "attn_logit_softcapping", traits.attention_soft_cap);
+    config.logit_soft_cap = read_soft_cap(fields, "final_logit_softcapping", traits.logit_soft_cap);
+    config.experts = read_experts(fields, traits);
+    read_layers(fields, traits, config);
     config.vocab = read_vocab(fields, config.hidden);
     return config;
 }

@@ -1,48 +1,61 @@
 // The one forward pass: tokens in, logits out, as a sequence of fused operations on a device.
 #pragma once
 
-#include "engine/model/config.h"
+#include "engine/model/model_weights.h"
+#include "engine/model/rope_table.h"
 #include "kernels/backend.h"
 
-#include <atomic>
-#include <functional>
+#include <array>
+#include <deque>
 #include <memory>
+#include <span>
 #include <string>
-#include <vector>
 
 namespace orrery {
 
-class GgufFile;
-
-/// Loads the weights of a model onto a device and runs it. The decoder keeps the file mapped for as long
-/// as it lives.
+/// Carries out a model's plan with scratch memory of its own. Decoders that share weights may run at the same
+/// time, each with a back end of its own (Backend::share).
 class Decoder {
 public:
-    using Progress = std::function<void(size_t bytes_done, size_t bytes_total)>;
-
-    /// Throws Error for a tensor that is missing or has a wrong shape, Cancelled once `*cancel` is true.
-    Decoder(std::shared_ptr<const GgufFile> file, const ModelConfig& config, kernels::Backend& backend,
-            const Progress& progress, const std::atomic<bool>* cancel);
+    /// `backend` is the one that holds the weights, or shares them, and has to outlive the object.
+    Decoder(std::shared_ptr<const ModelWeights> weights, kernels::Backend& backend);
     ~Decoder();
+    Decoder(const Decoder&) = delete;
+    Decoder& operator=(const Decoder&) = delete;
 
-    /// Sets up scratch memory and rotations: at most `max_rows` rows and `max_outputs` rows of logits in a
-    /// pass, positions below `max_positions`. What is larger already stays. Throws OutOfMemory; then nothing
-    /// is changed.
+    /// Sets up scratch memory: at most `max_rows` rows and `max_outputs` rows of logits in a pass, positions
+    /// below `max_positions`. What is larger already stays. Throws OutOfMemory, and Error for more positions
+    /// than the model can tell apart; then nothing is changed.
     void reserve(int max_rows, int max_outputs, int max_positions);
 
-    /// Queues one pass. Keys and values go to `cache`.
-    void forward(const kernels::ForwardBatch& batch, kernels::KvCache cache);
+    /// Queues one pass. Keys and values go to `caches`, one for each of ModelConfig::caches. Throws Error for
+    /// a token, a position or a size that does not fit, OutOfMemory where the table of rotations cannot grow
+    /// to a position that it meets for the first time.
+    void forward(const kernels::ForwardBatch& batch, std::span<const kernels::KvCache> caches);
 
     /// Waits for the pass; the logits of its output rows, [output_rows, vocab].
     void read_logits(std::span<float> logits);
 
-    const ModelConfig& config() const;
-    /// Bytes of weights that one pass reads on this device.
-    size_t weight_bytes() const;
+    const ModelConfig& config() const { return weights_->config(); }
+    const ModelWeights& weights() const { return *weights_; }
 
 private:
-    struct Impl;
-    std::unique_ptr<Impl> impl_;
+    struct Scratch {
+        int max_rows = 0;
+        int max_outputs = 0;
+        std::array<kernels::Buffer, slot_count> buffers = {};
+    };
+
+    [[noreturn]] void fail(const std::string& sentence) const;
+    void check(const kernels::ForwardBatch& batch) const;
+    void release_all_but(const Scratch& kept, const Scratch& old);
+
+    std::shared_ptr<const ModelWeights> weights_;
+    kernels::Backend& backend_;
+    Scratch scratch_;
+    int max_positions_ = 0;
+    std::deque<RopeTable> ropes_; ///< of ModelConfig::ropes
+    int output_rows_ = 0;         ///< of the last pass
 };
 
 } // namespace orrery

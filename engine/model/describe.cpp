@@ -55,9 +55,11 @@ ordered_json memory_plan(const ModelConfig& config, int context_tokens) {
                                   Kind{"int8", kernels::KvType::int8}, Kind{"int4", kernels::KvType::int4}};
     ordered_json per_token, whole;
     for (const auto& [name, type] : kinds) {
-        const uint64_t bytes = static_cast<uint64_t>(config.layers) * static_cast<uint64_t>(config.kv_heads) *
-                               (kernels::row_bytes(type, static_cast<size_t>(config.key_length)) +
-                                kernels::row_bytes(type, static_cast<size_t>(config.value_length)));
+        uint64_t bytes = 0;
+        for (const CacheShape& cache : config.caches)
+            bytes += static_cast<uint64_t>(cache.layers) * static_cast<uint64_t>(cache.kv_heads) *
+                     (kernels::row_bytes(type, static_cast<size_t>(cache.key_length)) +
+                      kernels::row_bytes(type, static_cast<size_t>(cache.value_length)));
         per_token[name] = bytes;
         whole[name] = bytes * static_cast<uint64_t>(context_tokens);
     }

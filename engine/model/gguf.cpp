@@ -363,4 +363,14 @@ std::vector<double> GgufFile::get_floats(std::string_view key) const {
     return std::visit(Visitor{*impl_, key}, std::get<GgufValue::Array>(value->value));
 }
 
+std::vector<bool> GgufFile::get_bools(std::string_view key) const {
+    const GgufValue* value = find(key);
+    if (!value || !std::holds_alternative<GgufValue::Array>(value->value))
+        return {};
+    const auto& array = std::get<GgufValue::Array>(value->value);
+    if (const auto* bools = std::get_if<std::vector<bool>>(&array))
+        return *bools;
+    impl_->fail(key, "is a list where a list of truth values is needed");
+}
+
 } // namespace orrery

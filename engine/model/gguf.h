@@ -83,6 +83,8 @@ public:
     // A lone number counts as a list of one: some fields are either one value or one for each layer.
     std::vector<int64_t> get_ints(std::string_view key) const;
     std::vector<double> get_floats(std::string_view key) const;
+    /// Empty where the field is missing or a single number.
+    std::vector<bool> get_bools(std::string_view key) const;
 
 private:
     struct Impl;

@@ -55,7 +55,7 @@ fs::path model_in_folder(const fs::path& folder) {
     return found.front();
 }
 
-/// The model's chat template, or none. One that cannot be read costs the model its chat, not its life.
+/// The model's chat template, or none. One that cannot be read leaves the model without chat.
 std::optional<ChatTemplate> read_chat_template(const GgufFile& file) {
     const std::string source = file.get_string("tokenizer.chat_template", "");
     if (source.empty())
@@ -109,8 +109,8 @@ std::shared_ptr<Model> load_model(const fs::path& path, const LoadOptions& optio
         if (options.progress)
             options.progress(done, total);
     };
-    model->decoder =
-        std::make_unique<Decoder>(model->file, model->config, *model->backend, progress, options.cancel);
+    model->weights =
+        std::make_shared<ModelWeights>(model->file, model->config, *model->backend, progress, options.cancel);
     model->file->check_intact();
     return model;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/model/config.h"
-#include "engine/model/decoder.h"
+#include "engine/model/model_weights.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 #include "kernels/make_backend.h"
@@ -17,7 +17,7 @@ namespace orrery {
 struct LoadOptions {
     kernels::BackendKind backend = kernels::BackendKind::automatic;
     int threads = 0; ///< 0: one per core that this process may use
-    Decoder::Progress progress;
+    LoadProgress progress;
     const std::atomic<bool>* cancel = nullptr; ///< the load ends with Cancelled once this is true
 };
 
@@ -27,8 +27,9 @@ struct Model {
     ModelConfig config;
     std::shared_ptr<const Tokenizer> tokenizer;
     std::optional<ChatTemplate> chat_template; ///< none where the file has none
+    /// Holds the weights. Engines share it, and are therefore created by one thread at a time.
     std::unique_ptr<kernels::Backend> backend;
-    std::unique_ptr<Decoder> decoder;
+    std::shared_ptr<const ModelWeights> weights;
 
     Model() = default;
     ~Model();

@@ -11,21 +11,41 @@ namespace orrery {
 
 using Clock = std::chrono::steady_clock;
 
-ModelRunner::ModelRunner(Decoder& decoder, kernels::Backend& backend, const kernels::KvCacheSpec& spec,
-                         int max_positions)
+ModelRunner::Caches::Caches(kernels::Backend& its_backend, std::span<const kernels::KvCacheSpec> specs)
+    : backend(its_backend) {
+    handles.reserve(specs.size());
+    try {
+        for (const kernels::KvCacheSpec& spec : specs) {
+            offsets.push_back(block_bytes);
+            block_bytes += backend.kv_block_bytes(spec);
+            handles.push_back(backend.create_kv_cache(spec));
+        }
+    } catch (...) {
+        for (const kernels::KvCache handle : handles)
+            backend.release(handle);
+        throw;
+    }
+}
+
+ModelRunner::Caches::~Caches() {
+    for (const kernels::KvCache handle : handles)
+        backend.release(handle);
+}
+
+ModelRunner::ModelRunner(Decoder& decoder, kernels::Backend& backend,
+                         std::span<const kernels::KvCacheSpec> caches, int max_positions)
     : decoder_(decoder),
       backend_(backend),
-      block_size_(spec.block_size),
+      block_size_(caches.front().block_size),
       max_positions_(max_positions),
-      block_bytes_(backend.kv_block_bytes(spec)),
-      cache_(backend, spec) {
+      caches_(backend, caches) {
     // The first measure of what a swap costs: one block, there and back.
     const StepPlan::Swap first = {.block = 0, .slot = 0};
-    HostSwap swap(backend, block_bytes_, block_bytes_);
+    HostSwap swap(backend, caches_.block_bytes, caches_.block_bytes);
     std::vector<int32_t> slots;
     if (!swap.take(1, slots))
         throw OutOfMemory("There is no host memory for a block of the key/value cache, " +
-                          std::to_string(block_bytes_) + " bytes.");
+                          std::to_string(caches_.block_bytes) + " bytes.");
     copy_out({&first, 1}, swap);
     copy_in({&first, 1}, swap);
 }
@@ -50,7 +70,8 @@ void ModelRunner::prepare(const StepPlan& plan, const HostSwap& swap, bool all_l
     copy_out(plan.swap_outs, swap);
     copy_in(plan.swap_ins, swap);
     if (!plan.copies.empty())
-        backend_.copy_kv_blocks(cache_.handle, plan.copies);
+        for (const kernels::KvCache cache : caches_.handles)
+            backend_.copy_kv_blocks(cache, plan.copies);
 
     ids_.clear();
     positions_.clear();
@@ -80,7 +101,7 @@ void ModelRunner::prepare(const StepPlan& plan, const HostSwap& swap, bool all_l
 
 std::span<const float> ModelRunner::run() {
     const kernels::BlockLayout layout = {slots_, table_offsets_, block_tables_};
-    decoder_.forward({ids_, positions_, spans_, {&layout, 1}, output_rows_, {}}, cache_.handle);
+    decoder_.forward({ids_, positions_, spans_, {&layout, 1}, output_rows_, {}}, caches_.handles);
     const std::span<float> logits(logits_.data(), output_rows_.size() * size_t(decoder_.config().vocab));
     if (logits.empty())
         backend_.synchronize();
@@ -102,32 +123,33 @@ double ModelRunner::ns_per_swapped_block() const {
 }
 
 void ModelRunner::copy_out(std::span<const StepPlan::Swap> swaps, const HostSwap& swap) {
-    transfer(swaps, swap, [this](const kernels::HostMemory& memory) {
-        backend_.copy_kv_blocks_out(cache_.handle, transfers_, memory);
+    transfer(swaps, swap, [this](kernels::KvCache cache, const kernels::HostMemory& memory) {
+        backend_.copy_kv_blocks_out(cache, transfers_, memory);
     });
 }
 
 void ModelRunner::copy_in(std::span<const StepPlan::Swap> swaps, const HostSwap& swap) {
-    transfer(swaps, swap, [this](const kernels::HostMemory& memory) {
-        backend_.copy_kv_blocks_in(cache_.handle, transfers_, memory);
+    transfer(swaps, swap, [this](kernels::KvCache cache, const kernels::HostMemory& memory) {
+        backend_.copy_kv_blocks_in(cache, transfers_, memory);
     });
 }
 
-/// Calls `copy` for each chunk of host memory that takes part, with what is to be copied in transfers_, and
-/// waits, so that the time is that of the copies.
+/// Calls `copy` for each cache and each chunk of host memory that takes part, with what is to be copied in
+/// transfers_, and waits, so that the time is that of the copies.
 template <typename Copy>
 void ModelRunner::transfer(std::span<const StepPlan::Swap> swaps, const HostSwap& swap, const Copy& copy) {
     if (swaps.empty())
         return;
     const auto start = Clock::now();
-    for (size_t chunk = 0; chunk < swap.chunks(); ++chunk) {
-        transfers_.clear();
-        for (const auto& [block, slot] : swaps)
-            if (swap.chunk_of(slot) == chunk)
-                transfers_.push_back({block, swap.offset_of(slot)});
-        if (!transfers_.empty())
-            copy(swap.chunk(chunk));
-    }
+    for (size_t chunk = 0; chunk < swap.chunks(); ++chunk)
+        for (size_t cache = 0; cache < caches_.handles.size(); ++cache) {
+            transfers_.clear();
+            for (const auto& [block, slot] : swaps)
+                if (swap.chunk_of(slot) == chunk)
+                    transfers_.push_back({block, swap.offset_of(slot) + caches_.offsets[cache]});
+            if (!transfers_.empty())
+                copy(caches_.handles[cache], swap.chunk(chunk));
+        }
     backend_.wait(backend_.fence());
     copied_ns_ += std::chrono::nanoseconds(Clock::now() - start).count();
     copies_ += int64_t(swaps.size());

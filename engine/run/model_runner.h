@@ -12,8 +12,8 @@ namespace orrery {
 
 class ModelRunner {
 public:
-    /// Throws OutOfMemory where the cache does not fit the device.
-    ModelRunner(Decoder& decoder, kernels::Backend& backend, const kernels::KvCacheSpec& spec,
+    /// `caches` as cache_specs() gives them. Throws OutOfMemory where they do not fit the device.
+    ModelRunner(Decoder& decoder, kernels::Backend& backend, std::span<const kernels::KvCacheSpec> caches,
                 int max_positions);
 
     /// Makes room for passes of so many rows and rows of logits, where there is less. Throws OutOfMemory;
@@ -32,21 +32,23 @@ public:
     /// After a failure: waits for what was queued before it, so that nothing of it happens later.
     void drain() noexcept;
 
-    size_t block_bytes() const { return block_bytes_; }
+    /// Bytes of one block in all caches.
+    size_t block_bytes() const { return caches_.block_bytes; }
     /// What copying a block to the host and back costs, from all copies so far.
     double ns_per_swapped_block() const;
 
 private:
     /// Keys and values on the device, for as long as this lives.
-    struct Cache {
-        Cache(kernels::Backend& its_backend, const kernels::KvCacheSpec& spec)
-            : backend(its_backend), handle(its_backend.create_kv_cache(spec)) {}
-        ~Cache() { backend.release(handle); }
-        Cache(const Cache&) = delete;
-        Cache& operator=(const Cache&) = delete;
+    struct Caches {
+        Caches(kernels::Backend& its_backend, std::span<const kernels::KvCacheSpec> specs);
+        ~Caches();
+        Caches(const Caches&) = delete;
+        Caches& operator=(const Caches&) = delete;
 
         kernels::Backend& backend;
-        kernels::KvCache handle;
+        std::vector<kernels::KvCache> handles;
+        std::vector<size_t> offsets; ///< of each cache's part in the host's copy of a block, in bytes
+        size_t block_bytes = 0;
     };
 
     void copy_out(std::span<const StepPlan::Swap> swaps, const HostSwap& swap);
@@ -60,8 +62,7 @@ private:
     int max_positions_;
     int max_rows_ = 0;
     int max_outputs_ = 0;
-    size_t block_bytes_;
-    Cache cache_;
+    Caches caches_;
 
     int64_t copied_ns_ = 0; ///< time spent in copies between device and host, and how many
     int64_t copies_ = 0;

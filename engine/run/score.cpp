@@ -9,7 +9,7 @@ namespace orrery {
 
 namespace {
 
-/// A sequence that nobody else knows of: its blocks go back with it.
+/// A sequence that the scheduler does not know of: its blocks go back with it.
 struct Borrowed {
     explicit Borrowed(BlockStore& its_store) : store(its_store), report(store.record(nullptr)) {}
     ~Borrowed() {
@@ -26,7 +26,7 @@ struct Borrowed {
 
 } // namespace
 
-std::vector<float> score(const std::vector<TokenId>& ids, int vocab, int most_rows, ModelRunner& runner,
+std::vector<float> score(const std::vector<TokenId>& ids, int vocab, int max_rows, ModelRunner& runner,
                          BlockStore& store, HostSwap& swap) {
     const int length = int(ids.size());
     Borrowed borrowed(store);
@@ -37,12 +37,12 @@ std::vector<float> score(const std::vector<TokenId>& ids, int vocab, int most_ro
 
     std::vector<float> logits =
         platform::host_array<float>(ids.size() * size_t(vocab), "the logits of all positions");
-    const int most = std::min(most_rows, runner.max_outputs());
+    const int chunk = std::min(max_rows, runner.max_outputs());
     StepPlan plan;
     auto out = logits.begin();
     try {
-        for (int first = 0; first < length; first += most) {
-            plan.parts = {{&borrowed.sequence, first, std::min(most, length - first)}};
+        for (int first = 0; first < length; first += chunk) {
+            plan.parts = {{&borrowed.sequence, first, std::min(chunk, length - first)}};
             runner.prepare(plan, swap, true);
             out = std::ranges::copy(runner.run(), out).out;
         }

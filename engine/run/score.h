@@ -8,10 +8,10 @@
 
 namespace orrery {
 
-/// Logits of every position of `ids`, [ids, vocab], with `most_rows` rows in a pass at the most. The blocks
-/// that it needs are those that nobody has, and are given back; no report tells of them. Throws Error where
-/// there are too few, OutOfMemory where the logits do not fit.
-std::vector<float> score(const std::vector<TokenId>& ids, int vocab, int most_rows, ModelRunner& runner,
+/// Logits of every position of `ids`, [ids, vocab], at most `max_rows` rows in a pass. Takes unused blocks
+/// and gives them back; no report tells of them. Throws Error where there are too few, OutOfMemory where the
+/// logits do not fit.
+std::vector<float> score(const std::vector<TokenId>& ids, int vocab, int max_rows, ModelRunner& runner,
                          BlockStore& store, HostSwap& swap);
 
 } // namespace orrery

@@ -1,5 +1,6 @@
 // What the engine promises about requests, one by one.
 #include "engine/engine.h"
+#include "engine/run/cache_plan.h"
 #include "kernels/error.h"
 #include "tests/engine/dictation.h"
 #include "tests/support/engine_run.h"
@@ -162,11 +163,7 @@ void TestEngine::memory_that_is_not_there() {
     QVERIFY(engine.config().blocks * engine.config().block_size >= 64);
     QCOMPARE(engine.config().cache_bytes,
              size_t(engine.config().blocks) *
-                 model_->backend->kv_block_bytes({.layers = model_->config.layers,
-                                                  .kv_heads = model_->config.kv_heads,
-                                                  .key_length = model_->config.key_length,
-                                                  .value_length = model_->config.value_length,
-                                                  .blocks = 1}));
+                 model_->backend->kv_block_bytes(cache_specs(config, model_->config).front()));
 }
 
 void TestEngine::a_seed_is_reported_and_can_be_used_again() {

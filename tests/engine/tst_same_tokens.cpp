@@ -6,9 +6,11 @@
 // with a real one.
 #include "engine/engine.h"
 #include "tests/support/engine_run.h"
+#include "tests/support/golden_model.h"
 #include "tests/support/mixed_requests.h"
 #include "tests/support/random.h"
 #include "tests/support/same_tokens.h"
+#include "tests/support/test_data.h"
 
 #include <QtTest>
 
@@ -63,6 +65,8 @@ private slots:
     void blocks_of_every_size();
     void every_kind_of_cache_data();
     void every_kind_of_cache();
+    void every_trait_of_a_model_data();
+    void every_trait_of_a_model();
     void threads_of_the_cpu_data();
     void threads_of_the_cpu();
 
@@ -147,6 +151,37 @@ void TestSameTokens::every_kind_of_cache() {
     test::SameTokens some = exam(seed_, 24);
     some.roomy.kv_type = some.tiny.kv_type = type;
     const Answers alone = run_alone(some);
+    for (const Way& way : test::few_ways())
+        QSAME(some, way, alone);
+}
+
+void TestSameTokens::every_trait_of_a_model_data() {
+    QTest::addColumn<QString>("name");
+    QTest::addColumn<kernels::BackendKind>("backend");
+    for (const auto backend : {kernels::BackendKind::reference, kernels::BackendKind::cpu})
+        for (const char* name : {"gemma2", "gemma3", "gpt2", "olmoe"})
+            QTest::addRow("%s, %s", name, kernels::backend_name(backend)) << name << backend;
+}
+
+/// A window that is shorter than most of the requests, and layers without one; a soft cap; learned positions;
+/// experts.
+void TestSameTokens::every_trait_of_a_model() {
+    ORRERY_NEED_TEST_DATA();
+    QFETCH(QString, name);
+    QFETCH(kernels::BackendKind, backend);
+    test::SameTokens some = exam(seed_, 24);
+    LoadOptions options;
+    options.backend = backend;
+    options.threads = 2;
+    some.model = load_model(test::golden_model(name.toStdString()), options);
+    const int vocab = some.model->config.vocab;
+    test::Random random(seed_);
+    some.requests = test::mixed_requests(random, 24, vocab);
+    some.neighbours = test::mixed_requests(random, 24, vocab);
+    some.tiny = tiny(16);
+    const Answers alone = run_alone(some);
+    QSAME(some, test::way_named("without a cache"), alone);
+    QSAME(some, test::way_named("again from the cache"), alone);
     for (const Way& way : test::few_ways())
         QSAME(some, way, alone);
 }

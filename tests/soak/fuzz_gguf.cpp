@@ -509,7 +509,7 @@ std::string try_file(const Bytes& bytes, bool run) {
         if (!run || file->tensors().empty())
             return "opened";
         kernels::ReferenceBackend backend({.memory_bytes = size_t{64} << 20});
-        Decoder decoder(file, config, backend, nullptr, nullptr);
+        Decoder decoder(std::make_shared<ModelWeights>(file, config, backend), backend);
         stage = "pass";
         test::Forward forward(decoder, backend, 2);
         forward.run({0, config.vocab - 1});

@@ -202,7 +202,7 @@ std::shared_ptr<Model> load_tiny(std::unique_ptr<kernels::Backend> backend, cons
     model->config = read_config(*model->file);
     model->tokenizer = read_tokenizer(*model->file);
     model->backend = std::move(backend);
-    model->decoder = std::make_unique<Decoder>(model->file, model->config, *model->backend, nullptr, nullptr);
+    model->weights = std::make_shared<ModelWeights>(model->file, model->config, *model->backend);
     return model;
 }
 

@@ -7,25 +7,28 @@
 namespace orrery::test {
 
 Forward::Forward(Decoder& decoder, kernels::Backend& backend, int max_positions, kernels::KvType kv_type,
-                 int block_size)
+                 int block_size, int max_rows)
     : decoder_(decoder), backend_(backend), max_positions_(max_positions), block_size_(block_size) {
     const ModelConfig& config = decoder.config();
     const int blocks = (max_positions + block_size - 1) / block_size;
-    decoder.reserve(max_positions, max_positions, max_positions);
-    cache_ = backend.create_kv_cache({.layers = config.layers,
-                                      .kv_heads = config.kv_heads,
-                                      .key_length = config.key_length,
-                                      .value_length = config.value_length,
-                                      .block_size = block_size,
-                                      .blocks = 2 * blocks + 1,
-                                      .type = kv_type});
+    const int rows = max_rows > 0 ? max_rows : max_positions;
+    decoder.reserve(rows, rows, max_positions);
+    for (const CacheShape& cache : config.caches)
+        caches_.push_back(backend.create_kv_cache({.layers = cache.layers,
+                                                   .kv_heads = cache.kv_heads,
+                                                   .key_length = cache.key_length,
+                                                   .value_length = cache.value_length,
+                                                   .block_size = block_size,
+                                                   .blocks = 2 * blocks + 1,
+                                                   .type = kv_type}));
     // Neighbours in the sequence are not neighbours in the cache: every other block, last ones first.
     for (int i = 0; i < blocks; ++i)
         table_.push_back(2 * (blocks - i) - 1);
 }
 
 Forward::~Forward() {
-    backend_.release(cache_);
+    for (const kernels::KvCache cache : caches_)
+        backend_.release(cache);
 }
 
 std::vector<float> Forward::run(const std::vector<int32_t>& ids, Outputs outputs) {
@@ -52,7 +55,7 @@ std::vector<float> Forward::run(const std::vector<int32_t>& ids, Outputs outputs
                       .layouts = layouts,
                       .output_rows = output_rows,
                       .snapshots = {}},
-                     cache_);
+                     caches_);
     length_ += rows;
     std::vector<float> logits(output_rows.size() * static_cast<size_t>(decoder_.config().vocab));
     decoder_.read_logits(logits);

@@ -11,9 +11,10 @@ namespace orrery::test {
 
 class Forward {
 public:
-    /// Room for `max_positions` tokens. The decoder and its back end have to outlive the object.
+    /// Room for `max_positions` tokens, and for `max_rows` of them in a pass (0: all). The decoder and its
+    /// back end have to outlive the object.
     Forward(Decoder& decoder, kernels::Backend& backend, int max_positions,
-            kernels::KvType kv_type = kernels::KvType::f32, int block_size = 16);
+            kernels::KvType kv_type = kernels::KvType::f32, int block_size = 16, int max_rows = 0);
     ~Forward();
     Forward(const Forward&) = delete;
     Forward& operator=(const Forward&) = delete;
@@ -28,7 +29,7 @@ public:
 private:
     Decoder& decoder_;
     kernels::Backend& backend_;
-    kernels::KvCache cache_;
+    std::vector<kernels::KvCache> caches_;
     int max_positions_;
     int block_size_;
     int length_ = 0;

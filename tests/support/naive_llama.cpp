@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -38,6 +39,16 @@ public:
         return y;
     }
 
+    /// The same with one matrix of [experts, rows, columns].
+    Vector times_expert(const std::string& name, size_t expert, size_t experts, const Vector& x) const {
+        const Vector weight = all(name + ".weight");
+        const size_t size = weight.size() / experts;
+        Vector y(size / x.size());
+        for (size_t i = 0; i < size; ++i)
+            y[i / x.size()] += weight[expert * size + i] * x[i % x.size()];
+        return y;
+    }
+
     Vector norm(const std::string& name, const Vector& x, double eps) const {
         double squares = 0;
         for (const double value : x)
@@ -53,8 +64,8 @@ private:
     const GgufFile& file_;
 };
 
-/// Turns the pairs (x0, x1), (x2, x3), … of one head.
-void turn(double* head, const RopeConfig& rope, size_t position) {
+/// Rotates the pairs (x0, x1), (x2, x3), … of one head.
+void rotate(double* head, const RopeConfig& rope, size_t position) {
     for (int i = 0; i < rope.dimensions / 2; ++i) {
         double angle = static_cast<double>(position) * std::pow(rope.base, -2.0 * i / rope.dimensions);
         angle /= rope.linear_factor;
@@ -66,14 +77,45 @@ void turn(double* head, const RopeConfig& rope, size_t position) {
     }
 }
 
+/// down · (silu(gate · y) ∘ up · y)
+template <typename Times>
+Vector gated(const Vector& y, const Times& times) {
+    Vector gate = times("gate", y);
+    const Vector up = times("up", y);
+    for (size_t i = 0; i < gate.size(); ++i)
+        gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+    return times("down", gate);
+}
+
+/// Σ wₑ · expertₑ(y) over the likeliest experts, w their likelihoods, divided by their sum.
+Vector mixture(const Weights& weights, const std::string& at, const Vector& y, const ExpertConfig& config) {
+    const Vector logits = weights.times(at + "ffn_gate_inp", y);
+    std::vector<size_t> order(logits.size());
+    std::iota(order.begin(), order.end(), size_t(0));
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+    order.resize(size_t(config.used));
+    double sum = 0;
+    for (const size_t expert : order)
+        sum += std::exp(logits[expert] - logits[order[0]]);
+    Vector out;
+    for (const size_t expert : order) {
+        const double share = std::exp(logits[expert] - logits[order[0]]) / sum;
+        const Vector one = gated(y, [&](const char* name, const Vector& in) {
+            return weights.times_expert(at + "ffn_" + name + "_exps", expert, logits.size(), in);
+        });
+        out.resize(one.size());
+        for (size_t i = 0; i < one.size(); ++i)
+            out[i] += share * one[i];
+    }
+    return out;
+}
+
 } // namespace
 
 std::vector<double> naive_llama(const GgufFile& file, const ModelConfig& config,
                                 const std::vector<int32_t>& ids) {
     const Weights weights(file);
-    const auto hidden = static_cast<size_t>(config.hidden), heads = static_cast<size_t>(config.heads),
-               group = heads / static_cast<size_t>(config.kv_heads),
-               key = static_cast<size_t>(config.key_length), value = static_cast<size_t>(config.value_length);
+    const auto hidden = static_cast<size_t>(config.hidden);
 
     const Vector table = weights.all("token_embd.weight");
     std::vector<Vector> x;
@@ -82,8 +124,14 @@ std::vector<double> naive_llama(const GgufFile& file, const ModelConfig& config,
         x.emplace_back(row, row + static_cast<ptrdiff_t>(hidden));
     }
 
-    for (int layer = 0; layer < config.layers; ++layer) {
+    for (size_t layer = 0; layer < config.layers.size(); ++layer) {
         const std::string at = "blk." + std::to_string(layer) + ".";
+        const LayerConfig& shape = config.layers[layer];
+        const auto heads = static_cast<size_t>(shape.heads),
+                   group = heads / static_cast<size_t>(shape.kv_heads),
+                   key = static_cast<size_t>(shape.key_length),
+                   value = static_cast<size_t>(shape.value_length);
+        const RopeConfig rope = shape.rope < 0 ? RopeConfig() : config.ropes[static_cast<size_t>(shape.rope)];
         std::vector<Vector> queries, keys, values;
         for (size_t p = 0; p < x.size(); ++p) {
             const Vector y = weights.norm(at + "attn_norm", x[p], config.norm_eps);
@@ -91,15 +139,17 @@ std::vector<double> naive_llama(const GgufFile& file, const ModelConfig& config,
             keys.push_back(weights.times(at + "attn_k", y));
             values.push_back(weights.times(at + "attn_v", y));
             for (size_t h = 0; h < heads; ++h)
-                turn(&queries[p][h * key], config.rope, p);
+                rotate(&queries[p][h * key], rope, p);
             for (size_t h = 0; h < heads / group; ++h)
-                turn(&keys[p][h * key], config.rope, p);
+                rotate(&keys[p][h * key], rope, p);
         }
         for (size_t p = 0; p < x.size(); ++p) {
             Vector mixed(heads * value);
             for (size_t h = 0; h < heads; ++h) {
-                Vector scores(p + 1);
-                for (size_t q = 0; q <= p; ++q) {
+                const size_t first = shape.window > 0 ? p + 1 - std::min(p + 1, size_t(shape.window)) : 0;
+                Vector scores(p + 1, -INFINITY); // what lies before the window
+                for (size_t q = first; q <= p; ++q) {
+                    scores[q] = 0;
                     for (size_t i = 0; i < key; ++i)
                         scores[q] += queries[p][h * key + i] * keys[q][h / group * key + i];
                     scores[q] /= std::sqrt(static_cast<double>(key));
@@ -116,11 +166,10 @@ std::vector<double> naive_llama(const GgufFile& file, const ModelConfig& config,
             for (size_t i = 0; i < hidden; ++i)
                 x[p][i] += out[i];
             const Vector y = weights.norm(at + "ffn_norm", x[p], config.norm_eps);
-            Vector gate = weights.times(at + "ffn_gate", y);
-            const Vector up = weights.times(at + "ffn_up", y);
-            for (size_t i = 0; i < gate.size(); ++i)
-                gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
-            const Vector down = weights.times(at + "ffn_down", gate);
+            const Vector down = config.experts.count > 0 ? mixture(weights, at, y, config.experts)
+                                                         : gated(y, [&](const char* name, const Vector& in) {
+                                                               return weights.times(at + "ffn_" + name, in);
+                                                           });
             for (size_t i = 0; i < hidden; ++i)
                 x[p][i] += down[i];
         }

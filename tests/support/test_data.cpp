@@ -31,6 +31,14 @@ fs::path default_model() {
     return fs::is_regular_file(model) ? model : fs::path();
 }
 
+fs::path real_model(const std::string& name) {
+    const char* models = std::getenv("ORRERY_TEST_MODELS");
+    const char* home = std::getenv("HOME");
+    const fs::path folder = models ? fs::path(models) : fs::path(home ? home : "") / ".cache/orrery-test";
+    const fs::path model = folder / (name + ".gguf");
+    return fs::is_regular_file(model) ? model : fs::path();
+}
+
 std::string read_file(const fs::path& path) {
     std::ifstream in(path, std::ios::binary);
     if (!in)

@@ -23,6 +23,10 @@ std::filesystem::path source_dir();
 /// empty path where it has not been fetched.
 std::filesystem::path default_model();
 
+/// NAME.gguf among the real models for tests (the folder that ORRERY_TEST_MODELS names, or
+/// ~/.cache/orrery-test), or an empty path where it is not there.
+std::filesystem::path real_model(const std::string& name);
+
 std::string read_file(const std::filesystem::path& path);
 nlohmann::json read_json(const std::filesystem::path& path);
 /// One JSON value per non-empty line.
@@ -41,3 +45,8 @@ std::vector<float> floats_from_base64(const std::string& text);
 #define ORRERY_NEED_DEFAULT_MODEL()                                                                          \
     if (orrery::test::default_model().empty())                                                               \
     QSKIP("skipped: the default model is not there (./run fetches it)")
+
+/// Skips the running test where a real model is not there.
+#define ORRERY_NEED_REAL_MODEL(name)                                                                         \
+    if (orrery::test::real_model(name).empty())                                                              \
+    QSKIP("skipped: " name ".gguf is not in ~/.cache/orrery-test")

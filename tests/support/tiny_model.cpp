@@ -170,6 +170,11 @@ GgufWriter tiny_model_writer(const TinyModelOptions& o) {
         file.f32s("tokenizer.ggml.scores", scores);
     else
         file.strings("tokenizer.ggml.merges", merges);
+    if (o.window > 0)
+        file.u32("llama.attention.sliding_window", static_cast<uint32_t>(o.window));
+    if (o.experts > 0)
+        file.u32("llama.expert_count", static_cast<uint32_t>(o.experts))
+            .u32("llama.expert_used_count", static_cast<uint32_t>(o.experts_used));
     if (o.chat_template)
         file.string("tokenizer.chat_template", chat_template);
 
@@ -177,6 +182,11 @@ GgufWriter tiny_model_writer(const TinyModelOptions& o) {
     const auto add_matrix = [&](const std::string& name, int64_t rows, int64_t columns, float gain) {
         file.tensor(name, {rows, columns}, o.weights,
                     matrix(random, o.weights, rows, columns, gain / std::sqrt(static_cast<float>(columns))));
+    };
+    const auto add_matrices = [&](const std::string& name, int64_t rows, int64_t columns, float gain) {
+        file.tensor(name, {o.experts, rows, columns}, o.weights,
+                    matrix(random, o.weights, o.experts * rows, columns,
+                           gain / std::sqrt(static_cast<float>(columns))));
     };
     const auto add_vector = [&](const std::string& name, int64_t size, float centre, float width) {
         file.tensor(name, {size}, vector(random, size, centre, width));
@@ -200,6 +210,13 @@ GgufWriter tiny_model_writer(const TinyModelOptions& o) {
             add_vector(block + "attn_output.bias", o.hidden, 0.0f, 0.5f);
         }
         add_vector(block + "ffn_norm.weight", o.hidden, 1.0f, 0.2f);
+        if (o.experts > 0) {
+            add_matrix(block + "ffn_gate_inp.weight", o.experts, o.hidden, 1.5f);
+            add_matrices(block + "ffn_gate_exps.weight", o.feed_forward, o.hidden, 1.5f);
+            add_matrices(block + "ffn_up_exps.weight", o.feed_forward, o.hidden, 1.5f);
+            add_matrices(block + "ffn_down_exps.weight", o.hidden, o.feed_forward, 1.0f);
+            continue;
+        }
         add_matrix(block + "ffn_gate.weight", o.feed_forward, o.hidden, 1.5f);
         add_matrix(block + "ffn_up.weight", o.feed_forward, o.hidden, 1.5f);
         add_matrix(block + "ffn_down.weight", o.hidden, o.feed_forward, 1.0f);

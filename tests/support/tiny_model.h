@@ -19,6 +19,9 @@ struct TinyModelOptions {
     int key_length = 0; ///< elements of a head; 0: hidden / heads
     int feed_forward = 96;
     int context_length = 512;
+    int window = 0;       ///< tokens that a row of any layer sees; 0: all before it
+    int experts = 0;      ///< in the place of one feed-forward part; 0: none
+    int experts_used = 2; ///< by a token
     /// Of all matrices: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q4_K or Q6_K. `hidden`, heads · key_length and
     /// `feed_forward` have to be multiples of its block: 256 for the last two.
     kernels::TensorType weights = kernels::TensorType::F32;

@@ -50,19 +50,26 @@ private slots:
                 read_config(*GgufFile::open(test::data_dir() / "golden_gguf" / (name + ".gguf")));
             QCOMPARE(config.architecture, std::string("llama"));
             QCOMPARE(config.name, name);
-            QCOMPARE(config.layers, json.at("num_hidden_layers").get<int>());
+            QCOMPARE(config.layers.size(), json.at("num_hidden_layers").get<size_t>());
             QCOMPARE(config.hidden, json.at("hidden_size").get<int>());
-            QCOMPARE(config.heads, json.at("num_attention_heads").get<int>());
-            QCOMPARE(config.kv_heads, json.at("num_key_value_heads").get<int>());
-            QCOMPARE(config.key_length, json.at("head_dim").get<int>());
-            QCOMPARE(config.value_length, json.at("head_dim").get<int>());
-            QCOMPARE(config.feed_forward, json.at("intermediate_size").get<int>());
+            for (const LayerConfig& layer : config.layers) {
+                QCOMPARE(layer.heads, json.at("num_attention_heads").get<int>());
+                QCOMPARE(layer.kv_heads, json.at("num_key_value_heads").get<int>());
+                QCOMPARE(layer.key_length, json.at("head_dim").get<int>());
+                QCOMPARE(layer.value_length, json.at("head_dim").get<int>());
+                QCOMPARE(layer.feed_forward, json.at("intermediate_size").get<int>());
+                QCOMPARE(layer.window, 0);
+                QCOMPARE(layer.rope, 0);
+                QCOMPARE(layer.cache, 0);
+            }
+            QCOMPARE(config.ropes.size(), size_t(1));
+            QCOMPARE(config.caches.size(), size_t(1));
             QCOMPARE(config.vocab, json.at("vocab_size").get<int>());
             QCOMPARE(config.context_length, json.at("max_position_embeddings").get<int>());
             QCOMPARE(config.norm_eps, json.at("rms_norm_eps").get<float>());
-            QCOMPARE(config.rope.base, json.at("rope_parameters").at("rope_theta").get<double>());
-            QCOMPARE(config.rope.dimensions, json.at("head_dim").get<int>());
-            QCOMPARE(config.rope.linear_factor, 1.0);
+            QCOMPARE(config.ropes[0].base, json.at("rope_parameters").at("rope_theta").get<double>());
+            QCOMPARE(config.ropes[0].dimensions, json.at("head_dim").get<int>());
+            QCOMPARE(config.ropes[0].linear_factor, 1.0);
         }
     }
 
@@ -77,10 +84,11 @@ private slots:
         const double factor = rope.at("factor"), low = rope.at("low_freq_factor"),
                      high = rope.at("high_freq_factor"),
                      original = rope.at("original_max_position_embeddings"), base = rope.at("rope_theta");
-        QCOMPARE(config.rope.frequency_factors.size(), size_t(config.rope.dimensions / 2));
+        const RopeConfig& actual = config.ropes.at(0);
+        QCOMPARE(actual.frequency_factors.size(), size_t(actual.dimensions / 2));
         int changed = 0;
-        for (int i = 0; i < config.rope.dimensions / 2; ++i) {
-            const double wavelength = 2 * M_PI * std::pow(base, 2.0 * i / config.rope.dimensions);
+        for (int i = 0; i < actual.dimensions / 2; ++i) {
+            const double wavelength = 2 * M_PI * std::pow(base, 2.0 * i / actual.dimensions);
             double expected = 1;
             if (wavelength > original / low) {
                 expected = factor;
@@ -89,7 +97,7 @@ private slots:
                 expected = 1 / ((1 - smooth) / factor + smooth);
             }
             changed += expected != 1;
-            QVERIFY(std::abs(config.rope.frequency_factors[size_t(i)] / expected - 1) < 1e-5);
+            QVERIFY(std::abs(actual.frequency_factors[size_t(i)] / expected - 1) < 1e-5);
         }
         QVERIFY(changed > 0);
     }
@@ -99,7 +107,7 @@ private slots:
         const ModelConfig config =
             read_config(*GgufFile::open(test::data_dir() / "gguf_vocab/ggml-vocab-llama-spm.gguf"));
         QCOMPARE(config.vocab, 32000);
-        QCOMPARE(config.key_length, 128); // 4096 / 32, from no field
+        QCOMPARE(config.layers.at(0).key_length, 128); // 4096 / 32, from no field
     }
 
     void what_is_missing_has_its_usual_value() {
@@ -109,26 +117,56 @@ private slots:
             f.drop("llama.attention.head_count_kv").drop("general.name");
         }));
         QCOMPARE(config.name, std::string("model"));
-        QCOMPARE(config.key_length, 16);
-        QCOMPARE(config.value_length, 16);
-        QCOMPARE(config.kv_heads, 4);
-        QCOMPARE(config.rope.dimensions, 16);
-        QCOMPARE(config.rope.base, 10000.0);
+        QCOMPARE(config.layers.at(0).key_length, 16);
+        QCOMPARE(config.layers.at(0).value_length, 16);
+        QCOMPARE(config.layers.at(0).kv_heads, 4);
+        QCOMPARE(config.ropes.at(0).dimensions, 16);
+        QCOMPARE(config.ropes.at(0).base, 10000.0);
         QCOMPARE(config.vocab, 273);
     }
 
-    void a_number_for_each_layer_is_one_number() {
+    void a_number_may_be_one_for_each_layer() {
         const ModelConfig config = config_of(with([](GgufWriter& f) {
-            f.drop("llama.feed_forward_length").u32s("llama.feed_forward_length", {96, 96});
-            f.drop("llama.attention.head_count_kv").i32s("llama.attention.head_count_kv", {2, 2});
+            f.drop("llama.feed_forward_length").u32s("llama.feed_forward_length", {96, 80});
+            f.drop("llama.attention.head_count_kv").i32s("llama.attention.head_count_kv", {2, 4});
         }));
-        QCOMPARE(config.feed_forward, 96);
-        QCOMPARE(config.kv_heads, 2);
+        QCOMPARE(config.layers.at(0).feed_forward, 96);
+        QCOMPARE(config.layers.at(1).feed_forward, 80);
+        QCOMPARE(config.layers.at(0).kv_heads, 2);
+        QCOMPARE(config.layers.at(1).kv_heads, 4);
+        // Keys and values of two shapes: each has a cache of its own.
+        QCOMPARE(config.caches.size(), size_t(2));
+        QCOMPARE(config.layers.at(1).cache, 1);
+        QCOMPARE(config.layers.at(1).cache_layer, 0);
+        QCOMPARE(config.caches.at(1).kv_heads, 4);
+        QCOMPARE(config.caches.at(1).layers, 1);
+    }
+
+    void layers_of_one_shape_share_a_cache() {
+        const ModelConfig config = config_of(with([](GgufWriter& f) {
+            f.drop("llama.block_count").u32("llama.block_count", 5);
+            f.u32("llama.attention.sliding_window", 16);
+            f.booleans("llama.attention.sliding_window_pattern", {true, false, true, true, false});
+            f.u32("llama.attention.key_length_swa", 8).u32("llama.attention.value_length_swa", 8);
+            f.u32("llama.rope.dimension_count_swa", 8).f32("llama.rope.freq_base_swa", 500);
+        }));
+        std::vector<std::vector<int>> layers;
+        for (const LayerConfig& layer : config.layers)
+            layers.push_back({layer.window, layer.key_length, layer.rope, layer.cache, layer.cache_layer});
+        QCOMPARE(
+            layers,
+            (std::vector<std::vector<int>>{
+                {16, 8, 0, 0, 0}, {0, 16, 1, 1, 0}, {16, 8, 0, 0, 1}, {16, 8, 0, 0, 2}, {0, 16, 1, 1, 1}}));
+        QCOMPARE(config.caches.at(0).layers, 3);
+        QCOMPARE(config.caches.at(1).layers, 2);
+        QCOMPARE(config.ropes.at(0).base, 500.0);
+        QCOMPARE(config.ropes.at(0).dimensions, 8);
+        QCOMPARE(config.ropes.at(1).base, 10000.0);
     }
 
     void linear_scaling_is_read_in_all_its_spellings() {
         const auto factor = [](const std::function<void(GgufWriter&)>& change) {
-            return config_of(with(change)).rope.linear_factor;
+            return config_of(with(change)).ropes.at(0).linear_factor;
         };
         QCOMPARE(factor([](auto& f) {
                      f.string("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 4);
@@ -153,7 +191,8 @@ private slots:
                 << QString(key) << value << QString(sentence);
         };
         row("general.architecture", {}, "'general.architecture' is missing");
-        row("general.architecture", "gemma9", "architecture is 'gemma9'; this program runs llama");
+        row("general.architecture", "gemma9",
+            "'general.architecture' is 'gemma9'; this program runs llama, qwen2");
         for (const char* field : {"block_count", "embedding_length", "context_length", "feed_forward_length",
                                   "attention.head_count", "attention.layer_norm_rms_epsilon"})
             row(("llama." + std::string(field)).c_str(), {}, "' is missing");
@@ -179,9 +218,15 @@ private slots:
             "'llama.vocab_size' is 272, but the tensor 'token_embd.weight' has 273 rows");
         row("llama.embedding_length", 128u,
             "'token_embd.weight' has the shape [273, 64]; [vocabulary, 128] is needed");
-        row("llama.expert_count", 8u, "a mixture of 8 experts");
-        row("llama.attention.sliding_window", 256u, "in a window of 256 tokens");
-        row("llama.attention.causal", false, "not causal");
+        row("llama.expert_count", 8u, "'llama.expert_used_count' is missing");
+        row("llama.expert_count", 1u << 20, "from 0 to 65536");
+        row("llama.expert_group_count", 4u,
+            "'llama.expert_group_count' is 4; this program runs experts in a single");
+        row("llama.attention.sliding_window", UINT32_MAX, "from 0 to");
+        row("llama.attention.causal", false, "'llama.attention.causal' is false: the model makes embeddings");
+        for (const char* field : {"attention.scale", "logit_scale", "residual_scale", "embedding_scale",
+                                  "attn_logit_softcapping", "final_logit_softcapping"})
+            row(("llama." + std::string(field)).c_str(), -1.0f, "has to be a positive number");
     }
 
     void says_what_is_wrong() {
@@ -218,14 +263,19 @@ private slots:
                  "divided among 6 heads.");
     }
 
-    void layers_that_differ_are_refused() {
-        const auto refused = [](const std::vector<uint32_t>& values) {
-            return error_of(with([&](GgufWriter& f) {
-                f.drop("llama.feed_forward_length").u32s("llama.feed_forward_length", values);
-            }));
-        };
-        QVERIFY(refused({96, 97}).find("differs between layers (96 and 97)") != std::string::npos);
-        QVERIFY(refused({96, 96, 96}).find("has 3 numbers, but the model has 2 layers") != std::string::npos);
+    void lists_have_an_entry_for_each_layer() {
+        QVERIFY(error_of(with([](GgufWriter& f) {
+                    f.drop("llama.feed_forward_length").u32s("llama.feed_forward_length", {96, 96, 96});
+                })).find("has 3 numbers, but the model has 2 layers") != std::string::npos);
+        QVERIFY(error_of(with([](GgufWriter& f) {
+                    f.booleans("llama.attention.sliding_window_pattern", {true, false, true});
+                })).find("has 3 entries, but the model has 2 layers") != std::string::npos);
+        QVERIFY(error_of(with([](GgufWriter& f) {
+                    f.i32s("llama.attention.sliding_window_pattern", {1, 0});
+                })).find("a list of truth values is needed") != std::string::npos);
+        QVERIFY(error_of(with([](GgufWriter& f) {
+                    f.tensor("rope_factors_long.weight", {8}, std::vector<float>(8, 2.0f));
+                })).find("'rope_factors_long.weight' belongs to LongRoPE") != std::string::npos);
     }
 
     void factors_of_frequencies_are_checked() {

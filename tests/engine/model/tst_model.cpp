@@ -1,3 +1,4 @@
+#include "engine/model/decoder.h"
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
 #include "kernels/error.h"
@@ -66,10 +67,11 @@ private slots:
     void a_model_comes_with_everything() {
         const auto model = load(test::tiny_model());
         QCOMPARE(model->path, test::tiny_model());
-        QCOMPARE(model->config.layers, 2);
+        QCOMPARE(model->config.layers.size(), size_t(2));
         QCOMPARE(model->tokenizer->size(), model->config.vocab);
         QVERIFY(model->chat_template.has_value());
-        test::Forward forward(*model->decoder, *model->backend, 4);
+        Decoder decoder(model->weights, *model->backend);
+        test::Forward forward(decoder, *model->backend, 4);
         QCOMPARE(forward.run({1, 2}).size(), size_t(2 * model->config.vocab));
     }
 
@@ -92,7 +94,8 @@ private slots:
         const std::vector<int32_t> ids = {5, 6, 7};
         const auto run = [&](const std::filesystem::path& path) {
             const auto model = load(path);
-            test::Forward forward(*model->decoder, *model->backend, 4);
+            Decoder decoder(model->weights, *model->backend);
+            test::Forward forward(decoder, *model->backend, 4);
             return forward.run(ids);
         };
         const auto whole = run(test::tiny_model());

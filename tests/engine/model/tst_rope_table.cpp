@@ -1,12 +1,22 @@
 #include "engine/model/rope_table.h"
 #include "kernels/error.h"
+#include "kernels/reference/reference_backend.h"
 
 #include <QtTest>
 
 #include <cmath>
-#include <limits>
 
 using namespace orrery;
+
+namespace {
+
+std::vector<float> rows_of(const RopeConfig& rope, int positions) {
+    std::vector<float> rows(size_t(positions) * size_t(rope.dimensions));
+    rope_rows(rope_frequencies(rope), 0, rows);
+    return rows;
+}
+
+} // namespace
 
 class tst_rope_table : public QObject {
     Q_OBJECT
@@ -22,7 +32,7 @@ private slots:
                 rope.dimensions = dimensions;
                 rope.base = base;
                 const int positions = 8192, pairs = dimensions / 2;
-                const auto table = rope_table(rope, positions);
+                const auto table = rows_of(rope, positions);
                 QCOMPARE(table.size(), size_t(positions) * size_t(dimensions));
                 for (const int position : {0, 1, 2, 77, 4095, 8191})
                     for (int i = 0; i < pairs; ++i) {
@@ -47,28 +57,57 @@ private slots:
         const auto scaled = rope_frequencies(rope);
         for (size_t i = 0; i < 4; ++i)
             QCOMPARE(scaled[i], plain[i] / 4 / rope.frequency_factors[i]);
-        // At four times the position, a model with linear scaling by four turns as far.
+        // At four times the position, a model with linear scaling by four rotates as far.
         rope.frequency_factors.clear();
-        const auto stretched = rope_table(rope, 41);
+        const auto stretched = rows_of(rope, 41);
         rope.linear_factor = 1;
-        const auto original = rope_table(rope, 11);
+        const auto original = rows_of(rope, 11);
         for (size_t i = 0; i < 8; ++i)
             QCOMPARE(stretched[40 * 8 + i], original[10 * 8 + i]);
     }
 
-    void memory_that_is_not_there_is_named() {
+    // However it grew, the table holds what the formula says; and it never reaches past its limit.
+    void a_table_grows_with_use() {
         RopeConfig rope;
-        rope.dimensions = 4096;
-        try {
-            rope_table(rope, std::numeric_limits<int>::max());
-            QFAIL("took 32 TiB");
-        } catch (const OutOfMemory& error) {
-            QVERIFY2(std::string(error.what()).find("33554432 MiB are needed") != std::string::npos,
-                     error.what());
+        rope.dimensions = 6;
+        kernels::ReferenceBackend backend({.poison = true});
+        for (const int limit : {1, 700, 1024, 3000, 1 << 20}) {
+            RopeTable table(rope, backend);
+            QVERIFY(!table.buffer());
+            int expected = 0;
+            for (const int positions : {1, 5, 700, 1024, 1025, 2500, 5000, 40000}) {
+                if (positions > limit)
+                    break;
+                table.cover(positions, limit);
+                if (positions > expected) {
+                    expected = 1024;
+                    while (expected < positions)
+                        expected *= 2;
+                    expected = std::min(expected, limit);
+                }
+                QCOMPARE(table.positions(), expected);
+                std::vector<float> rows(size_t(expected) * 6);
+                backend.download(table.buffer(), 0, std::as_writable_bytes(std::span(rows)));
+                QVERIFY(rows == rows_of(rope, expected));
+            }
         }
     }
 
-    void no_dimensions_no_table() { QVERIFY(rope_table({}, 100).empty()); }
+    void a_table_that_cannot_grow_stays_as_it_is() {
+        RopeConfig rope;
+        rope.dimensions = 64;
+        kernels::ReferenceBackend backend({.memory_bytes = 2000 * 64 * sizeof(float)});
+        RopeTable table(rope, backend);
+        table.cover(1, 1 << 20);
+        const kernels::Buffer before = table.buffer();
+        for (int i = 0; i < 20; ++i) // what a refusal kept would be missed soon
+            QVERIFY_THROWS_EXCEPTION(OutOfMemory, table.cover(1025, 1 << 20));
+        QCOMPARE(table.buffer().id, before.id);
+        QCOMPARE(table.positions(), 1024);
+        std::vector<float> rows(size_t(1024) * 64);
+        backend.download(table.buffer(), 0, std::as_writable_bytes(std::span(rows)));
+        QVERIFY(rows == rows_of(rope, 1024));
+    }
 };
 
 QTEST_GUILESS_MAIN(tst_rope_table)

@@ -40,7 +40,7 @@ void CpuAccuracyTest::roundsNoMoreThanLlamaCpp() {
     if (backend == nullptr)
         QSKIP("this processor has none of the code paths");
     const auto file = GgufFile::open(test::data_dir() / "quant_models" / entry.at("file").get<std::string>());
-    Decoder decoder(file, read_config(*file), *backend, nullptr, nullptr);
+    Decoder decoder(std::make_shared<ModelWeights>(file, read_config(*file), *backend), *backend);
     test::Forward forward(decoder, *backend, 96);
     auto logits = forward.run(golden.at("input_ids").get<std::vector<int32_t>>());
     QVERIFY(logits.size() >= expected.size());
