@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # The test programs that cover each file, the quickest first.
 CACHE = ["tst_block_pool", "tst_block_store", "tst_prefix_index", "tst_scheduler", "tst_engine", "tst_same_tokens"]
-SAMPLE = ["tst_random", "tst_sampler_stages", "tst_sampler", "tst_engine"]
+SAMPLE = ["tst_random", "tst_penalties", "tst_truncation", "tst_sampler_stages", "tst_sampler", "tst_engine"]
 TESTS_OF = {
     "engine/text/stop_strings.cpp": ["tst_stop_strings"],
     "engine/cache/block_pool.cpp": CACHE,
