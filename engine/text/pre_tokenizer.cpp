@@ -213,6 +213,24 @@ PreTokenizer::PreTokenizer(std::string_view name) {
             stages_.emplace_back(pattern);
 }
 
+std::vector<std::string_view> PreTokenizer::names() {
+    std::vector<std::string_view> all;
+    for (const Rules& rules : all_rules)
+        for (const char* name : rules.names)
+            if (name)
+                all.emplace_back(name);
+    return all;
+}
+
+std::vector<const char*> PreTokenizer::patterns(std::string_view name) {
+    std::vector<const char*> all;
+    if (const Rules* rules = find_rules(name))
+        for (const char* pattern : rules->patterns)
+            if (pattern)
+                all.push_back(pattern);
+    return all;
+}
+
 PreTokenizer::~PreTokenizer() = default;
 
 bool PreTokenizer::knows(std::string_view name) {

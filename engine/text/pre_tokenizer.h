@@ -19,6 +19,10 @@ public:
     ~PreTokenizer();
 
     static bool knows(std::string_view name);
+    /// All names that are known.
+    static std::vector<std::string_view> names();
+    /// The regular expressions of a name that is known, in the syntax of PCRE2.
+    static std::vector<const char*> patterns(std::string_view name);
     /// Whether models with these rules take a word that is a token as it is, and begin with the token of
     /// beginning unless their file says otherwise.
     static bool ignores_merges(std::string_view name);

@@ -89,6 +89,7 @@ struct SentencePieceEncoder::Scratch {
     };
     std::vector<Symbol> symbols;
     std::vector<Candidate> queue;
+    uint64_t queue_operations = 0;
 };
 
 SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary)
@@ -108,7 +109,7 @@ SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary)
     }
 }
 
-void SentencePieceEncoder::encode(std::string_view text, std::vector<TokenId>& out) const {
+void SentencePieceEncoder::encode(std::string_view text, std::vector<TokenId>& out, uint64_t* steps) const {
     Scratch scratch;
     while (!text.empty()) {
         const std::string_view word = text.substr(0, by_words_ ? word_end(text) : text.size());
@@ -124,6 +125,8 @@ void SentencePieceEncoder::encode(std::string_view text, std::vector<TokenId>& o
         if (state == KnownWords::untried)
             known_.remember(whole, out.size() == before + 1 && out.back() == whole);
     }
+    if (steps)
+        *steps += scratch.queue_operations;
 }
 
 void SentencePieceEncoder::merge(std::string_view text, std::vector<TokenId>& out, Scratch& scratch) const {
@@ -150,6 +153,7 @@ void SentencePieceEncoder::merge(std::string_view text, std::vector<TokenId>& ou
             return;
         queue.push_back({scores_[token], left, right, length});
         std::push_heap(queue.begin(), queue.end(), later);
+        ++scratch.queue_operations;
     };
     for (int32_t i = 0; i + 1 < static_cast<int32_t>(symbols.size()); ++i)
         consider(i, i + 1);
@@ -158,6 +162,7 @@ void SentencePieceEncoder::merge(std::string_view text, std::vector<TokenId>& ou
         const Scratch::Candidate best = queue.front();
         std::pop_heap(queue.begin(), queue.end(), later);
         queue.pop_back();
+        ++scratch.queue_operations;
         Scratch::Symbol& left = symbols[best.left];
         Scratch::Symbol& right = symbols[best.right];
         // Out of date where a symbol has grown or was swallowed.

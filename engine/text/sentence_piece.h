@@ -29,7 +29,8 @@ public:
     /// Appends the tokens of a text whose spaces are escaped. A character that is no token gives the tokens
     /// of its bytes; a byte without one gives the unknown token or, without that, nothing. Control, unknown
     /// and byte tokens never come out of their names. Takes O(n log n) for n bytes.
-    void encode(std::string_view text, std::vector<TokenId>& out) const;
+    /// `*steps`, where it is given, grows by the pushes and pops of its queue.
+    void encode(std::string_view text, std::vector<TokenId>& out, uint64_t* steps = nullptr) const;
 
 private:
     struct Scratch;

@@ -50,12 +50,14 @@ QString difference(const StageTrace& actual, const json& expected) {
                            .arg(expected.at("left").get<size_t>());
     const json& candidates = expected.at("candidates");
     double previous = 2.0;
+    TokenId previous_token = -1;
     size_t found = 0;
     for (const auto& [token, probability] : actual.candidates) {
         const auto it = candidates.find(std::to_string(token));
-        if (probability > previous)
+        if (probability > previous || (probability == previous && token < previous_token))
             return where + "the candidates are not in order";
         previous = probability;
+        previous_token = token;
         if (it == candidates.end()) {
             // The oracle lists a hundred survivors; past them the trace may go on with less likely ones.
             if (probability != 0.0f && candidates.size() < 100)

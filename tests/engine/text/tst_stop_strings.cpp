@@ -99,6 +99,29 @@ private slots:
                     }
     }
 
+    /// Stop strings that overlap themselves more than once: after a mismatch, several shorter beginnings of
+    /// the stop string may still be right, and the longest has to be tried first.
+    void a_stop_string_may_overlap_itself() {
+        // Fibonacci words and their like have the most such beginnings.
+        Strings stops = {"aabaaab",  "abaababaab", "aabaaabaab",     "ababab",
+                         "aabaabaa", "aaaaab",     "abacabadabacaba"};
+        for (const std::string& word : all_strings("ab", 8))
+            if (word.size() >= 5)
+                stops.push_back(word);
+        for (const std::string& stop : stops)
+            for (size_t first = 1; first < stop.size(); ++first)
+                for (size_t second = 1; second < stop.size(); second += 2) {
+                    // Two beginnings, then the whole: where one ends, the next has begun already.
+                    const std::string text = stop.substr(0, first) + stop.substr(0, second) + stop + "a";
+                    Strings letters;
+                    for (const char c : text)
+                        letters.emplace_back(1, c);
+                    check({stop}, letters, 0);
+                    if (QTest::currentTestFailed())
+                        return;
+                }
+    }
+
     void agrees_with_the_rule_on_random_texts() {
         const uint64_t seed = std::random_device()();
         qInfo("seed %llu", static_cast<unsigned long long>(seed));

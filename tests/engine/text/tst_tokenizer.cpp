@@ -1,5 +1,6 @@
 #include "engine/model/gguf.h"
 #include "engine/model/read_vocabulary.h"
+#include "engine/text/sentence_piece.h"
 #include "engine/text/tokenizer.h"
 #include "kernels/error.h"
 #include "tests/engine/text/small_vocabularies.h"
@@ -384,6 +385,36 @@ private slots:
         const auto tokenizer = make_tokenizer(vocabulary);
         QCOMPARE(tokenizer->decode(tokenizer->encode(std::string(1 << 20, 'a'), true, false), true).size(),
                  size_t{1} << 20);
+    }
+
+    /// The same for pieces, whether they are merged word by word or over a whole text.
+    void long_texts_of_pieces_take_linear_work() {
+        Random random(seed_);
+        for (const bool by_words : {false, true})
+            for (const char* unit : {"a", "▁", "é", "z", "ab", "▁a", "\xFF"}) {
+                Vocabulary vocabulary =
+                    random_sentencepiece_vocabulary(random, 300, {"a", "b", "é", "▁"}, by_words);
+                std::string run = unit;
+                for (int i = 0; i < 10; ++i, run += run)
+                    if (std::find(vocabulary.tokens.begin(), vocabulary.tokens.end(), run) ==
+                            vocabulary.tokens.end() &&
+                        utf8::is_valid(run))
+                        add_token(vocabulary, run, TokenKind::normal, -static_cast<float>(i));
+                const SentencePieceEncoder encoder(vocabulary);
+                std::string text;
+                while (text.size() < 1 << 20)
+                    text += unit;
+                Ids ids;
+                uint64_t steps = 0;
+                encoder.encode(text, ids, &steps);
+                // As above: a push and a pop for each neighbour, and for each of two after a merge.
+                QVERIFY2(steps <= 6 * text.size(), qPrintable(QString::number(steps)));
+                std::string back;
+                const auto tokenizer = make_tokenizer(vocabulary);
+                for (const TokenId id : ids)
+                    back += tokenizer->bytes(id, true);
+                QVERIFY(back == unescape_spaces(text));
+            }
     }
 
     /// One tokenizer serves the window, the server and the engine at once.
