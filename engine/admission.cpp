@@ -1,6 +1,6 @@
 #include "engine/admission.h"
 
-#include "engine/sampling_parameters.h"
+#include "engine/parameter_table.h"
 #include "kernels/error.h"
 
 namespace orrery {
