@@ -373,7 +373,10 @@ Json Parameter::write(const Request& request) const {
 
 void Parameter::validate(const Request& request) const {
     with_field(*this, request, [&]<typename Value>(const Value& value) {
-        if constexpr (kind_of<Value>() == ParameterKind::integer || kind_of<Value>() == ParameterKind::real) {
+        if constexpr (std::is_same_v<Value, std::optional<Milliseconds>>)
+            return; // a program may set any: one below 0 has passed
+        else if constexpr (kind_of<Value>() == ParameterKind::integer ||
+                           kind_of<Value>() == ParameterKind::real) {
             Value scratch{};
             if (const Json number = written(value); !number.is_null())
                 read_into(scratch, *this, number);
