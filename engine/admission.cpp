@@ -1,31 +1,19 @@
 #include "engine/admission.h"
 
-#include "engine/sampling_parameters.h"
+#include "engine/parameter_table.h"
 #include "kernels/error.h"
 
 namespace orrery {
 
 namespace {
 
-void require_at_least(const char* name, long long value, long long low) {
-    if (value < low)
-        throw Error(std::string(name) + " is " + std::to_string(value) + ": it must be at least " +
-                    std::to_string(low) + '.');
-}
-
 void check(const Request& request, int vocab, int capacity, const EngineConfig& config) {
     check_tokens(request.prompt, vocab, "The prompt");
     check_sampling(request.sampling, vocab);
-    if (request.max_tokens != -1)
-        require_at_least("max_tokens", request.max_tokens, 0);
-    require_at_least("min_tokens", request.min_tokens, 0);
-    require_at_least("samples", request.samples, 1);
-    if (request.samples > max_samples)
-        throw Error("samples is " + std::to_string(request.samples) + ": it must be at most " +
-                    std::to_string(max_samples) + '.');
-    for (const std::string& stop : request.stop)
-        if (stop.empty())
-            throw Error("A stop string is empty: it would end every answer before its first character.");
+    if (request.samples < 1 || request.samples > max_samples)
+        throw Error("samples is " + std::to_string(request.samples) +
+                    ": it must be a whole number from 1 to " + std::to_string(max_samples) + '.');
+    validate(request);
 
     const long long length = (long long)(request.prompt.size());
     if (length < capacity)

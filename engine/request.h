@@ -32,6 +32,9 @@ enum class SamplerStage : uint8_t {
 /// All stages, in the order in which they are declared.
 std::vector<SamplerStage> default_sampler_order();
 
+/// The word for a stage in reports and JSON, such as "top_k".
+const char* sampler_stage_name(SamplerStage stage);
+
 /// How the next token is chosen. Values: they can be swapped between two tokens of a running request.
 /// Every field's default switches its stage off, but for temperature, top_k, top_p and min_p.
 struct SamplingParams {

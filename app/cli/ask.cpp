@@ -1,4 +1,5 @@
 // ask: one answer, streamed; without a text, a chat on the terminal.
+#include "app/cli/parameter_options.h"
 #include "app/cli/verbs.h"
 #include "kernels/error.h"
 
@@ -117,15 +118,17 @@ void add_ask(CLI::App& app, Options& options, Run& run) {
     // model may repeat itself for ever.
     ask->request.sampling.temperature = 0;
     ask->request.max_tokens = 1024;
-    verb->add_option("--max-tokens", ask->request.max_tokens, "New tokens at the most")
-        ->capture_default_str()
-        ->check(CLI::Range(0, std::numeric_limits<int>::max()));
-    verb->add_option("--stop", ask->request.stop, "A string that ends the answer; may be given several times")
-        ->allow_extra_args(false);
     add_model_options(*verb, options);
     add_device_options(*verb, options);
     add_engine_options(*verb, options);
-    add_sampling_options(*verb, ask->request.sampling);
+    // The prompt is the conversation; the others are matters of several requests or of JSON.
+    static constexpr std::string_view without[] = {"ids",        "n",        "priority",
+                                                   "cache_salt", "logprobs", "max_tokens"};
+    Parameter max_tokens = parameter("max_tokens"); // here always with an end
+    max_tokens.lowest = 0;
+    max_tokens.special = {};
+    add_parameter_option(*verb, ask->request, max_tokens);
+    add_parameter_options(*verb, ask->request, without);
     verb->callback([&options, &run, ask, verb] {
         const bool once = verb->count("text") > 0;
         if (options.json && !once)

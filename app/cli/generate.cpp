@@ -1,6 +1,6 @@
 // generate: JSON lines of requests in, their answers out in the same order, all batched in one engine.
+#include "app/cli/parameter_options.h"
 #include "app/cli/verbs.h"
-#include "engine/sampling_parameters.h"
 #include "kernels/error.h"
 
 #include <spdlog/spdlog.h>
@@ -125,14 +125,10 @@ int generate(const Options& options) {
 
 /// What a line may say, for the help.
 std::string fields() {
-    std::string text =
-        "Each line of the input is a JSON object with 'ids' (an array of token ids) or 'prompt' (a text, in "
-        "which special tokens count), and as it likes:\n"
-        "  max_tokens, min_tokens, stop (a string or an array), ignore_eos, n, priority, cache_salt,\n"
-        "  time_limit_ms, seed, logit_bias (token id to number), order (an array of stages)\n";
-    for (const SamplingParameter& parameter : sampling_parameters())
-        text += "  " + std::string(parameter.name) + ": " + parameter.help + '\n';
-    return text;
+    return "Each line of the input is a JSON object with 'prompt' (a text, in which special tokens count) or "
+           "'ids', "
+           "and any of these fields:\n" +
+           parameter_fields();
 }
 
 } // namespace

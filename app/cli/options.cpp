@@ -1,7 +1,6 @@
 #include "app/cli/options.h"
 
 #include "engine/platform/paths.h"
-#include "engine/sampling_parameters.h"
 #include "kernels/error.h"
 #include "kernels/make_backend.h"
 
@@ -16,12 +15,6 @@ namespace orrery::cli {
 namespace fs = std::filesystem;
 
 namespace {
-
-/// "top_p" → "--top-p"
-std::string flag_name(std::string name) {
-    std::replace(name.begin(), name.end(), '_', '-');
-    return "--" + name;
-}
 
 kernels::KvType kv_type(const std::string& name) {
     if (name == "f32")
@@ -79,39 +72,9 @@ void add_engine_options(CLI::App& verb, Options& options) {
     verb.add_option("--policy", options.policy, "Who goes first")
         ->check(CLI::IsMember({"first-come", "priority"}))
         ->capture_default_str();
-    verb.add_flag("!--no-prefix-cache", engine.prefix_cache, "Compute every prompt from its beginning");
-}
-
-void add_sampling_options(CLI::App& verb, SamplingParams& params) {
-    for (const SamplingParameter& parameter : sampling_parameters()) {
-        if (std::string(parameter.name) == "logprobs")
-            continue; // a matter of JSON output, not of an answer on a terminal
-        verb.add_option_function<double>(
-                flag_name(parameter.name),
-                [&params, &parameter](double value) {
-                    try {
-                        parameter.set(params, value);
-                        validate(params); // some values within the range mean nothing
-                    } catch (const Error& error) {
-                        throw CLI::ValidationError(error.what());
-                    }
-                },
-                parameter.help)
-            ->group("Sampling");
-    }
-    verb.add_option_function<uint64_t>(
-            "--seed", [&params](uint64_t seed) { params.seed = seed; },
-            "The same seed gives the same answer; default: a fresh one")
-        ->check(CLI::Validator(
-            [](const std::string& text) {
-                const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
-                // 2^64 − 1 has twenty digits, and texts of one length are ordered as their numbers.
-                const bool fits = text.size() < 20 || (text.size() == 20 && text <= "18446744073709551615");
-                return digits && fits ? std::string()
-                                      : "'" + text + "' is no whole number from 0 to 18446744073709551615";
-            },
-            "", "seed"))
-        ->group("Sampling");
+    verb.add_flag_callback(
+        "--no-prefix-cache", [&engine] { engine.prefix_cache = false; },
+        "Compute every prompt from its beginning");
 }
 
 fs::path model_path(const Options& options) {

@@ -32,8 +32,6 @@ using Run = std::function<int()>;
 void add_model_options(CLI::App& verb, Options& options);  ///< --model
 void add_device_options(CLI::App& verb, Options& options); ///< --backend, --threads
 void add_engine_options(CLI::App& verb, Options& options); ///< cache, budgets and policy
-/// A flag or number for every sampling parameter, "--top-p" for "top_p"; they change `params` when parsed.
-void add_sampling_options(CLI::App& verb, SamplingParams& params);
 
 /// The model file that was asked for, or the default one; throws Error where neither is there.
 std::filesystem::path model_path(const Options& options);

@@ -1,6 +1,6 @@
 #include "engine/sample/sampler.h"
 
-#include "engine/sampling_parameters.h"
+#include "engine/parameter_table.h"
 #include "kernels/error.h"
 
 #include <algorithm>

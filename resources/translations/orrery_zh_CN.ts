@@ -51,72 +51,32 @@
         <translation>温度</translation>
     </message>
     <message>
-        <source>Flattens the choice above 1 and sharpens it below; at 0 the likeliest token is always taken.</source>
-        <translation>大于 1 使选择更平均，小于 1 使选择更集中；为 0 时总是取概率最大的 token。</translation>
-    </message>
-    <message>
         <source>Top-p</source>
         <translation>Top-p</translation>
-    </message>
-    <message>
-        <source>Keeps the smallest set of tokens whose probabilities add up to p; 1 keeps all.</source>
-        <translation>保留概率之和达到 p 的最小 token 集合；1 表示全部保留。</translation>
     </message>
     <message>
         <source>Top-k</source>
         <translation>Top-k</translation>
     </message>
     <message>
-        <source>Keeps the k likeliest tokens; 0 keeps all.</source>
-        <translation>保留概率最大的 k 个 token；0 表示全部保留。</translation>
-    </message>
-    <message>
-        <source>all</source>
-        <translation>全部</translation>
-    </message>
-    <message>
         <source>Min-p</source>
         <translation>Min-p</translation>
-    </message>
-    <message>
-        <source>Drops tokens that are less likely than this share of the likeliest one; 0 drops none.</source>
-        <translation>去掉概率低于最大概率这一比例的 token；0 表示不去掉。</translation>
     </message>
     <message>
         <source>Typical p</source>
         <translation>典型采样 p</translation>
     </message>
     <message>
-        <source>Keeps the tokens whose surprise is closest to the expected one, until their probabilities add up to p; 1 keeps all.</source>
-        <translation>保留意外程度最接近期望值的 token，直到概率之和达到 p；1 表示全部保留。</translation>
-    </message>
-    <message>
         <source>Top-nσ</source>
         <translation>Top-nσ</translation>
-    </message>
-    <message>
-        <source>Keeps the tokens whose logits lie within n standard deviations of the largest; 0 is off.</source>
-        <translation>保留 logit 与最大值相差不超过 n 个标准差的 token；0 表示关闭。</translation>
-    </message>
-    <message>
-        <source>off</source>
-        <translation>关</translation>
     </message>
     <message>
         <source>XTC probability</source>
         <translation>XTC 概率</translation>
     </message>
     <message>
-        <source>The chance that all top choices but the least likely of them are dropped; 0 is off.</source>
-        <translation>去掉首选 token、只留其中概率最小的一个的几率；0 表示关闭。</translation>
-    </message>
-    <message>
         <source>XTC threshold</source>
         <translation>XTC 阈值</translation>
-    </message>
-    <message>
-        <source>The probability from which a token counts as a top choice for XTC.</source>
-        <translation>概率达到此值的 token 被 XTC 视为首选。</translation>
     </message>
     <message>
         <source>The probability of XTC is 0.</source>
@@ -127,20 +87,12 @@
         <translation>重复惩罚</translation>
     </message>
     <message>
-        <source>Makes tokens that occurred in the prompt or the answer less likely; 1 is off.</source>
-        <translation>降低在提示词或回答中出现过的 token 的概率；1 表示关闭。</translation>
-    </message>
-    <message>
         <source>It looks back at 0 tokens.</source>
         <translation>回看范围为 0 个 token。</translation>
     </message>
     <message>
         <source>Looks back at</source>
         <translation>回看范围</translation>
-    </message>
-    <message>
-        <source>How many of the last tokens the repetition penalty looks at; 0 is none.</source>
-        <translation>重复惩罚回看最近多少个 token；0 表示不回看。</translation>
     </message>
     <message>
         <source>The repetition penalty is 1.</source>
@@ -151,68 +103,32 @@
         <translation>频率惩罚</translation>
     </message>
     <message>
-        <source>Is taken from a token&apos;s logit once for each time the answer has it; 0 is off.</source>
-        <translation>token 在回答中每出现一次，就从它的 logit 中减去一次；0 表示关闭。</translation>
-    </message>
-    <message>
         <source>Presence penalty</source>
         <translation>存在惩罚</translation>
-    </message>
-    <message>
-        <source>Is taken from a token&apos;s logit as soon as the answer has it; 0 is off.</source>
-        <translation>token 一旦在回答中出现，就从它的 logit 中减去；0 表示关闭。</translation>
     </message>
     <message>
         <source>Multiplier</source>
         <translation>倍数</translation>
     </message>
     <message>
-        <source>How strongly going on with a passage that was there before is penalised; 0 is off.</source>
-        <translation>对继续重复已有片段的惩罚强度；0 表示关闭。</translation>
-    </message>
-    <message>
         <source>Base</source>
         <translation>底数</translation>
-    </message>
-    <message>
-        <source>How fast the penalty grows with the length of the repeated passage.</source>
-        <translation>惩罚随重复片段长度增长的快慢。</translation>
     </message>
     <message>
         <source>Free length</source>
         <translation>免罚长度</translation>
     </message>
     <message>
-        <source>Repeated passages of up to this many tokens are not penalised.</source>
-        <translation>不超过这么多 token 的重复片段不受惩罚。</translation>
-    </message>
-    <message>
-        <source>How many of the last tokens are searched for repeated passages; 0 is none.</source>
-        <translation>在最近多少个 token 中查找重复片段；0 表示不查找。</translation>
-    </message>
-    <message>
         <source>Mirostat 2</source>
         <translation>Mirostat 2</translation>
-    </message>
-    <message>
-        <source>Steers the surprise of the text to a target, in place of all stages that drop tokens.</source>
-        <translation>把文本的意外程度引向目标值，代替所有去掉 token 的阶段。</translation>
     </message>
     <message>
         <source>Target surprise τ</source>
         <translation>目标意外程度 τ</translation>
     </message>
     <message>
-        <source>The surprise that Mirostat aims at, in bits per token.</source>
-        <translation>Mirostat 追求的意外程度，单位为比特/token。</translation>
-    </message>
-    <message>
         <source>Learning rate η</source>
         <translation>学习率 η</translation>
-    </message>
-    <message>
-        <source>How fast Mirostat corrects itself.</source>
-        <translation>Mirostat 自我修正的快慢。</translation>
     </message>
     <message>
         <source>More ways to drop tokens</source>
@@ -233,6 +149,205 @@
     <message>
         <source>At temperature 0 nothing is left to chance.</source>
         <translation>温度为 0 时没有随机性。</translation>
+    </message>
+    <message>
+        <source>%1.</source>
+        <comment>a sentence</comment>
+        <translation>%1。</translation>
+    </message>
+    <message>
+        <source>%1: %2</source>
+        <comment>value: what it means</comment>
+        <translation>%1：%2</translation>
+    </message>
+    <message>
+        <source>%1 (%2).</source>
+        <comment>a sentence with notes</comment>
+        <translation>%1（%2）。</translation>
+    </message>
+    <message>
+        <source>; </source>
+        <comment>between notes</comment>
+        <translation>；</translation>
+    </message>
+</context>
+<context>
+    <name>Parameters</name>
+    <message>
+        <source>tokens</source>
+        <translation>单位：token</translation>
+    </message>
+    <message>
+        <source>off</source>
+        <translation>关</translation>
+    </message>
+    <message>
+        <source>all</source>
+        <translation>全部</translation>
+    </message>
+    <message>
+        <source>none</source>
+        <translation>无</translation>
+    </message>
+    <message>
+        <source>Flattens the distribution above 1 and sharpens it below; at 0 the likeliest token is always taken</source>
+        <translation>大于 1 使分布更平坦，小于 1 使分布更尖锐；为 0 时总是取概率最大的 token</translation>
+    </message>
+    <message>
+        <source>Keeps the k likeliest tokens</source>
+        <translation>保留概率最大的 k 个 token</translation>
+    </message>
+    <message>
+        <source>Keeps the smallest set of tokens whose probabilities add up to p</source>
+        <translation>保留概率之和达到 p 的最小 token 集合</translation>
+    </message>
+    <message>
+        <source>Drops tokens that are less likely than this share of the likeliest one</source>
+        <translation>去掉概率低于最大概率这一比例的 token</translation>
+    </message>
+    <message>
+        <source>Keeps the tokens whose surprise is closest to the expected one, until their probabilities add up to p</source>
+        <translation>保留意外程度最接近期望值的 token，直到概率之和达到 p</translation>
+    </message>
+    <message>
+        <source>Keeps the tokens whose logits lie within n standard deviations of the largest</source>
+        <translation>保留 logit 与最大值相差不超过 n 个标准差的 token</translation>
+    </message>
+    <message>
+        <source>Probability that all top choices but the least likely of them are dropped</source>
+        <translation>去掉首选 token、只留其中概率最小的一个的几率</translation>
+    </message>
+    <message>
+        <source>Probability from which a token counts as a top choice for XTC</source>
+        <translation>概率达到此值的 token 被 XTC 视为首选</translation>
+    </message>
+    <message>
+        <source>Strength of DRY&apos;s penalty on continuing a repeated passage</source>
+        <translation>DRY 对继续重复已有片段的惩罚强度</translation>
+    </message>
+    <message>
+        <source>Factor of DRY&apos;s penalty for each further token of the repeated passage</source>
+        <translation>重复片段每增加一个 token，DRY 的惩罚乘以此值</translation>
+    </message>
+    <message>
+        <source>Length of repeated passages up to which DRY has no penalty</source>
+        <translation>DRY 不惩罚的重复片段的最大长度</translation>
+    </message>
+    <message>
+        <source>How far DRY looks back for repeated passages</source>
+        <translation>DRY 回看多远来查找重复片段</translation>
+    </message>
+    <message>
+        <source>Sequences of token ids that end a repeated passage</source>
+        <translation>结束重复片段的 token 序列</translation>
+    </message>
+    <message>
+        <source>Makes tokens that occurred in the prompt or the answer less likely</source>
+        <translation>降低在提示词或回答中出现过的 token 的概率</translation>
+    </message>
+    <message>
+        <source>Is taken from a token&apos;s logit for each time the answer has it</source>
+        <translation>token 在回答中每出现一次，就从它的 logit 中减去一次</translation>
+    </message>
+    <message>
+        <source>Is taken from a token&apos;s logit as soon as the answer has it</source>
+        <translation>token 一旦在回答中出现，就从它的 logit 中减去</translation>
+    </message>
+    <message>
+        <source>How far the repetition penalty looks back</source>
+        <translation>重复惩罚回看多远</translation>
+    </message>
+    <message>
+        <source>Steers the surprise of the text to a target, in place of the stages that drop tokens</source>
+        <translation>把文本的意外程度引向目标值，代替去掉 token 的各阶段</translation>
+    </message>
+    <message>
+        <source>Mirostat 2</source>
+        <translation>Mirostat 2</translation>
+    </message>
+    <message>
+        <source>Surprise that Mirostat aims at</source>
+        <translation>Mirostat 的目标意外程度</translation>
+    </message>
+    <message>
+        <source>bits per token</source>
+        <translation>单位：比特/token</translation>
+    </message>
+    <message>
+        <source>Learning rate of Mirostat</source>
+        <translation>Mirostat 的学习率</translation>
+    </message>
+    <message>
+        <source>Numbers added to the logits of tokens before all stages</source>
+        <translation>在所有阶段之前加到各 token 的 logit 上的数</translation>
+    </message>
+    <message>
+        <source>The sampler&apos;s stages that run, first to last</source>
+        <translation>依次运行的采样阶段</translation>
+    </message>
+    <message>
+        <source>The same seed gives the same answer</source>
+        <translation>相同的种子得到相同的回答</translation>
+    </message>
+    <message>
+        <source>a fresh one</source>
+        <translation>新的种子</translation>
+    </message>
+    <message>
+        <source>How many of the likeliest tokens are reported with each token</source>
+        <translation>每个 token 附带报告多少个概率最大的 token</translation>
+    </message>
+    <message>
+        <source>only the token&apos;s own log-probability</source>
+        <translation>只报告 token 自身的对数概率</translation>
+    </message>
+    <message>
+        <source>no log-probabilities</source>
+        <translation>不报告对数概率</translation>
+    </message>
+    <message>
+        <source>The prompt as token ids</source>
+        <translation>以 token 编号表示的提示词</translation>
+    </message>
+    <message>
+        <source>The answer ends after so many tokens</source>
+        <translation>回答在这么多 token 后结束</translation>
+    </message>
+    <message>
+        <source>when the context is full</source>
+        <translation>直到上下文用完</translation>
+    </message>
+    <message>
+        <source>End tokens and stop strings do not end the answer before so many tokens</source>
+        <translation>在这么多 token 之前，结束 token 和停止字符串不会结束回答</translation>
+    </message>
+    <message>
+        <source>Strings that end the answer; they are not part of it</source>
+        <translation>结束回答的字符串，它们不属于回答</translation>
+    </message>
+    <message>
+        <source>End tokens do not end the answer</source>
+        <translation>结束 token 不会结束回答</translation>
+    </message>
+    <message>
+        <source>How many answers the prompt gets</source>
+        <translation>同一提示词生成多少个回答</translation>
+    </message>
+    <message>
+        <source>Higher goes first under the priority policy</source>
+        <translation>在优先级策略下，数值大的先运行</translation>
+    </message>
+    <message>
+        <source>Requests share cached prefixes only with those of the same salt</source>
+        <translation>只有盐值相同的请求才共享缓存的前缀</translation>
+    </message>
+    <message>
+        <source>The answer ends after this time</source>
+        <translation>回答在这段时间后结束</translation>
+    </message>
+    <message>
+        <source>milliseconds</source>
+        <translation>单位：毫秒</translation>
     </message>
 </context>
 <context>
@@ -644,10 +759,6 @@
         <translation>回答最大长度（token）</translation>
     </message>
     <message>
-        <source>The answer ends after so many tokens; 0 lets it go on until the context is full. In force from the next answer.</source>
-        <translation>回答在达到这么多 token 后结束；0 表示一直写到上下文用完。从下一个回答起生效。</translation>
-    </message>
-    <message>
         <source>Longest answer</source>
         <translation>最大长度</translation>
     </message>
@@ -672,12 +783,16 @@
         <translation>位于对话之前。从下一个回答起生效。</translation>
     </message>
     <message>
-        <source>The same seed gives the same answer; empty draws a fresh one for each answer.</source>
-        <translation>相同的种子得到相同的回答；留空则每个回答都用新的种子。</translation>
-    </message>
-    <message>
         <source>No effect now. %1</source>
         <translation>目前不起作用。%1</translation>
+    </message>
+    <message>
+        <source>%1 0 lets it go on until the context is full. In force from the next answer.</source>
+        <translation>%1为 0 时一直写到上下文用完。从下一个回答起生效。</translation>
+    </message>
+    <message>
+        <source>%1 Empty draws a fresh one for each answer.</source>
+        <translation>%1留空则每个回答用新的种子。</translation>
     </message>
 </context>
 <context>

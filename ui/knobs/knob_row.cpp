@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace orrery::ui {
 
@@ -24,19 +23,19 @@ KnobRow::KnobRow(Knob knob, QWidget* parent)
     grid->setVerticalSpacing(2);
     grid->setColumnStretch(0, 1);
 
-    if (knob_.isSwitch) {
+    if (knob_.isSwitch()) {
         check_ = new QCheckBox(knob_.label);
         check_->setAccessibleDescription(knob_.explanation);
         grid->addWidget(check_, 0, 0);
-        connect(check_, &QCheckBox::toggled, this, [this](bool on) { choose(on ? knob_.onValue : 0); });
+        connect(check_, &QCheckBox::toggled, this,
+                [this](bool on) { choose(on ? knob_.parameter->highest : knob_.parameter->lowest); });
     } else {
         label_ = new QLabel(knob_.label);
         box_ = new NumberBox;
         slider_ = new QuietSlider;
         label_->setBuddy(box_);
 
-        box_->setRange(knob_.parameter->low,
-                       std::min(knob_.parameter->high, double(std::numeric_limits<int>::max())));
+        box_->setRange(knob_.parameter->lowest, knob_.parameter->highest);
         box_->setDecimals(knob_.decimals);
         box_->setSingleStep(knob_.step);
         box_->setSpecialValueText(knob_.lowestMeans);
@@ -86,7 +85,7 @@ void KnobRow::setValue(double value) {
     value_ = value;
     if (check_) {
         const QSignalBlocker block(check_);
-        check_->setChecked(value != 0);
+        check_->setChecked(value == knob_.parameter->highest);
     } else {
         const QSignalBlocker blockBox(box_), blockSlider(slider_);
         box_->setValue(value);
@@ -98,7 +97,8 @@ void KnobRow::setValue(double value) {
 }
 
 void KnobRow::display(const orrery::SamplingParams& params) {
-    // The value as it is: a fraction finer than the box shows stays in the parameters until somebody turns.
+    // The value as it is: a fraction finer than the box shows stays in the parameters until the knob is
+    // turned.
     setValue(knob_.clean(knob_.parameter->get(params)));
     const QString idle = knob_.idleBecause ? knob_.idleBecause(params) : QString();
     const bool works = idle.isEmpty();

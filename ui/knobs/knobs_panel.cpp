@@ -123,9 +123,9 @@ QWidget* KnobsPanel::makeAnswerPart() {
     maxTokens_->setAlignment(Qt::AlignRight);
     maxTokens_->setFont(theme::numberFont());
     maxTokens_->setAccessibleName(tr("Longest answer, tokens"));
-    maxTokens_->setToolTip(tr("The answer ends after so many tokens; 0 lets it go on until the context is "
-                              "full. In force from the next "
-                              "answer."));
+    maxTokens_->setToolTip(
+        tr("%1 0 lets it go on until the context is full. In force from the next answer.")
+            .arg(meaning(orrery::parameter("max_tokens"))));
     auto* maxLabel = new QLabel(tr("Longest answer"));
     maxLabel->setBuddy(maxTokens_);
     maxLabel->setToolTip(maxTokens_->toolTip());
@@ -227,7 +227,7 @@ void KnobsPanel::refresh() {
     const QString idle = seedIdleBecause(settings_.sampling);
     seed_->setEnabled(idle.isEmpty());
     seedLabel_->setEnabled(idle.isEmpty());
-    QString tip = tr("The same seed gives the same answer; empty draws a fresh one for each answer.");
+    QString tip = tr("%1 Empty draws a fresh one for each answer.").arg(meaning(orrery::parameter("seed")));
     if (!idle.isEmpty())
         tip += QLatin1Char('\n') + tr("No effect now. %1").arg(idle);
     seed_->setToolTip(tip);

@@ -1,8 +1,8 @@
 // Every stage, alone and in combined orders, against an independent implementation from the papers:
 // data/sampler_cases.json is written by tests/tools/sampler_oracle.py. ORRERY_SAMPLER_CASES may name another
 // file that it has written, of more cases or another seed.
+#include "engine/parameter_table.h"
 #include "engine/sample/sampler.h"
-#include "engine/sampling_parameters.h"
 #include "kernels/error.h"
 #include "tests/support/test_data.h"
 
@@ -31,7 +31,9 @@ SamplingParams params_from(const json& test) {
     params.top_k = 0;
     params.top_p = 1.0f;
     params.min_p = 0.0f;
-    set_from_json(params, test.at("params"));
+    Request defaults;
+    defaults.sampling = params;
+    params = request_from_json(test.at("params"), nullptr, std::move(defaults)).sampling;
     if (test.contains("dry_breakers"))
         params.dry_breakers = test.at("dry_breakers").get<std::vector<std::vector<TokenId>>>();
     params.trace = true;

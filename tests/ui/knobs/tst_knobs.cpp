@@ -1,10 +1,11 @@
 // The knobs: every sampling parameter reaches the settings and comes back, limits hold, resets reset, and
 // what is greyed really changes nothing (proved with the engine's own sampler).
+#include "engine/parameter_table.h"
 #include "engine/sample/sampler.h"
-#include "engine/sampling_parameters.h"
 #include "ui/knobs/knob_row.h"
 #include "ui/knobs/knobs_panel.h"
 #include "ui/knobs/presets.h"
+#include "ui/language.h"
 
 #include <QAccessible>
 #include <QApplication>
@@ -36,10 +37,10 @@ KnobRow* rowOf(KnobsPanel& panel, const QString& name) {
 
 /// A value that the parameter takes, within the part of its range that makes sense.
 double randomValue(const Knob& knob, std::mt19937_64& random) {
-    if (knob.isSwitch)
-        return random() % 2 ? knob.onValue : 0;
-    const double low = std::max(knob.parameter->low, knob.sliderLow - 1);
-    const double high = std::min(knob.parameter->high, knob.sliderHigh * 1.5);
+    if (knob.isSwitch())
+        return random() % 2 ? knob.parameter->highest : knob.parameter->lowest;
+    const double low = std::max(knob.parameter->lowest, knob.sliderLow - 1);
+    const double high = std::min(knob.parameter->highest, knob.sliderHigh * 1.5);
     return knob.clean(std::uniform_real_distribution<double>(low, high)(random));
 }
 
@@ -62,16 +63,40 @@ private slots:
         qInfo("seed %llu", static_cast<unsigned long long>(seed_));
     }
 
-    /// Whatever the sampler knows has a knob, but for what is no way of sampling (how much is reported).
+    /// Every number of the sampler has a knob, but for what is no way of sampling (how much is reported).
     void everyParameterHasAKnob() {
         KnobsPanel panel;
-        for (const SamplingParameter& parameter : sampling_parameters())
-            if (std::string_view(parameter.name) != "logprobs")
+        for (const Parameter& parameter : parameters())
+            if (parameter.is_sampling_number() && std::string_view(parameter.name) != "logprobs")
                 QVERIFY2(rowOf(panel, QString::fromLatin1(parameter.name)), parameter.name);
         for (const KnobRow* row : panel.findChildren<KnobRow*>()) {
             QVERIFY(!row->knob().label.isEmpty());
             QVERIFY2(row->knob().explanation.endsWith(QLatin1Char('.')), row->knob().parameter->name);
         }
+    }
+
+    /// Every row of the engine's table is shown in the user's language: its meaning, unit and special values.
+    void everyParameterIsTranslated() {
+        language::apply(QStringLiteral("zh_CN"));
+        const auto isTranslated = [](const char* words) {
+            const QString shown = QCoreApplication::translate("Parameters", words);
+            const bool hasChinese = std::any_of(shown.begin(), shown.end(),
+                                                [](QChar c) { return c.script() == QChar::Script_Han; });
+            return hasChinese || QLatin1String(words) == QLatin1String("Mirostat 2");
+        };
+        for (const Parameter& parameter : parameters()) {
+            QVERIFY2(isTranslated(parameter.meaning), parameter.meaning);
+            if (*parameter.unit)
+                QVERIFY2(isTranslated(parameter.unit), parameter.unit);
+            if (*parameter.absent)
+                QVERIFY2(isTranslated(parameter.absent), parameter.absent);
+            for (const SpecialValue& special : parameter.special)
+                if (special.means)
+                    QVERIFY2(isTranslated(special.means), special.means);
+        }
+        QCOMPARE(explanation(parameter("top_k")), QStringLiteral("保留概率最大的 k 个 token（0：全部）。"));
+        language::apply(QStringLiteral("en"));
+        QCOMPARE(explanation(parameter("top_k")), QStringLiteral("Keeps the k likeliest tokens (0: all)."));
     }
 
     /// Showing settings changes none of them: not by rounding, not by the range of a slider.
@@ -121,7 +146,8 @@ private slots:
         if (check) {
             const bool before = check->isChecked();
             QTest::keyClick(check, Qt::Key_Space);
-            QCOMPARE(knob.parameter->get(panel.settings().sampling), before ? 0 : knob.onValue);
+            QCOMPARE(knob.parameter->get(panel.settings().sampling),
+                     before ? knob.parameter->lowest : knob.parameter->highest);
             return;
         }
         for (int round = 0; round < 20; ++round) {
@@ -174,14 +200,14 @@ private slots:
         auto* box = row->findChild<QDoubleSpinBox*>();
         if (!box)
             return;
-        // Far beyond either end, and nonsense: whatever comes out is a value that the engine takes.
+        // Far beyond either end, and no numbers: what comes out is a value that the engine takes.
         for (const char* text : {"99999999999", "-99999999999", "-1", "abc", "", "1e5", "0.00001", "--"}) {
             box->selectAll();
             QTest::keyClicks(box, QString::fromLatin1(text));
             QTest::keyClick(box, Qt::Key_Return);
             validate(panel.settings().sampling);
             const double value = row->knob().parameter->get(panel.settings().sampling);
-            QVERIFY(value >= row->knob().parameter->low && value <= row->knob().parameter->high);
+            QVERIFY(value >= row->knob().parameter->lowest && value <= row->knob().parameter->highest);
         }
     }
 
@@ -341,7 +367,7 @@ private:
         return settings;
     }
 
-    /// Twelve tokens drawn one after the other from random logits that are the same for everyone.
+    /// Twelve tokens drawn one after the other from random logits that are the same in every run.
     std::vector<TokenId> drawn(const SamplingParams& params) const {
         std::mt19937_64 random(seed_ ^ 0x5eed);
         std::normal_distribution<float> normal(0, 3);
