@@ -1,6 +1,7 @@
 #include "ui/format.h"
 
 #include <QCoreApplication>
+#include <QTextBoundaryFinder>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,36 @@ namespace {
 class Words {
     Q_DECLARE_TR_FUNCTIONS(Units)
 };
+
+constexpr char32_t zero_width_joiner = 0x200d;
+
+/// The code point that begins at `at`.
+char32_t codePointAt(const QString& text, qsizetype at) {
+    const QChar c = text[at];
+    return c.isHighSurrogate() && at + 1 < text.size() ? QChar::surrogateToUcs4(c, text[at + 1])
+                                                       : c.unicode();
+}
+
+bool isRegionalIndicator(char32_t c) {
+    return c >= 0x1f1e6 && c <= 0x1f1ff;
+}
+
+/// Whether rules of Unicode annex 29 for marks and emoji forbid a cut at `at`, which is inside the text.
+/// Qt 6.4 sees emoji behind an Indic letter as a part of that script, and finds boundaries inside of them.
+bool joined(const QString& text, qsizetype at) {
+    if (text[at].isLowSurrogate())
+        return true;
+    const char32_t next = codePointAt(text, at);
+    if (QChar::isMark(next) || next == zero_width_joiner || (next >= 0x1f3fb && next <= 0x1f3ff))
+        return true;
+    if (text[at - 1] == QChar(zero_width_joiner))
+        return true;
+    // Flags are pairs of letters, counted from where the letters begin.
+    int letters = 0;
+    for (qsizetype i = at; i >= 2 && isRegionalIndicator(codePointAt(text, i - 2)); i -= 2)
+        ++letters;
+    return isRegionalIndicator(next) && letters % 2 == 1;
+}
 } // namespace
 
 QString number(double value, const QLocale& locale) {
@@ -59,6 +90,19 @@ QString bytes(qint64 value, const QLocale& locale) {
         ++unit;
     }
     return Words::tr(units[unit]).arg(number(shown, locale));
+}
+
+QString shortened(const QString& text, int length) {
+    if (text.size() <= length)
+        return text;
+    QTextBoundaryFinder finder(QTextBoundaryFinder::Grapheme, text);
+    for (qsizetype end = length; end > 0; --end) {
+        finder.setPosition(end);
+        if (finder.isAtBoundary() && !joined(text, end))
+            return text.first(end);
+    }
+    const bool inPair = length > 0 && text[length].isLowSurrogate();
+    return text.first(inPair ? length - 1 : length);
 }
 
 } // namespace orrery::ui::format

@@ -1,4 +1,5 @@
-// Numbers as people read them: three significant digits, thousands separated, a unit always.
+// Numbers as people read them: three significant digits, thousands separated, a unit always. And texts that
+// are too long.
 #pragma once
 
 #include <QLocale>
@@ -16,5 +17,9 @@ QString duration(qint64 nanoseconds, const QLocale& locale = QLocale());
 QString rate(double tokensPerSecond, const QLocale& locale = QLocale());
 /// Memory in binary units: "93.8 MiB".
 QString bytes(qint64 bytes, const QLocale& locale = QLocale());
+
+/// The beginning of a text, at most `length` UTF-16 units of it, cut between two characters as people see
+/// them (grapheme clusters, Unicode annex 29). A first cluster longer than that is cut between code points.
+QString shortened(const QString& text, int length);
 
 } // namespace orrery::ui::format

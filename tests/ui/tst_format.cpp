@@ -2,6 +2,7 @@
 // digits, whole numbers never cut, thousands separated, a unit always.
 #include "ui/format.h"
 
+#include <QRandomGenerator>
 #include <QtTest>
 
 using namespace orrery::ui;
@@ -70,6 +71,87 @@ private slots:
         const QLocale german(QLocale::German, QLocale::Germany);
         QCOMPARE(format::number(12.34, german), QStringLiteral("12,3"));
         QCOMPARE(format::count(98'362'432, german), QStringLiteral("98.362.432"));
+    }
+
+    void shortened_data() {
+        QTest::addColumn<QString>("text");
+        QTest::addColumn<int>("length");
+        QTest::addColumn<QString>("result");
+        const auto row = [](const char* name, const char* text, int length, const char* result) {
+            QTest::newRow(name) << QString::fromUtf8(text) << length << QString::fromUtf8(result);
+        };
+        row("short enough", "abc", 3, "abc");
+        row("plain", "abcdef", 3, "abc");
+        row("nothing", "abc", 0, "");
+        row("Chinese", "内存共享", 2, "内存");
+        row("surrogate pair", "ab😀", 3, "ab");
+        row("family", "a👨‍👩‍👧‍👦b", 8, "a");
+        row("whole family", "a👨‍👩‍👧‍👦b", 12, "a👨‍👩‍👧‍👦");
+        row("skin tone", "👍🏽👍🏽", 6, "👍🏽");
+        row("flags", "🇩🇪🇨🇳", 6, "🇩🇪");
+        row("combining mark", "ae\u0301", 2, "a");
+        row("Hangul jamo", "\u1112\u1161\u11ab\u1100", 2, "\u1112\u1161");
+        row("emoji behind Devanagari", "नि👍🏽👩‍👦", 7, "नि👍🏽");
+        row("flags behind Devanagari", "नि🇩🇪🇨🇳", 8, "नि🇩🇪");
+        row("Devanagari", "नि", 1, "न");
+        row("line ending", "a\r\nb", 2, "a");
+    }
+    void shortened() {
+        QFETCH(QString, text);
+        QFETCH(int, length);
+        QFETCH(QString, result);
+        QCOMPARE(format::shortened(text, length), result);
+    }
+
+    /// Whatever the text and the length: a beginning of it, no longer than asked, that never ends within a
+    /// code point nor (but where the first one is longer than all) within a cluster.
+    void shortenedTextsEndBetweenCharacters() {
+        static const QStringList clusters = {
+            QStringLiteral("a"),
+            QStringLiteral(" "),
+            QString::fromUtf8("é"),
+            QString::fromUtf8("e\u0301"),
+            QString::fromUtf8("👩‍👩‍👦"),
+            QString::fromUtf8("🏴‍☠️"),
+            QString::fromUtf8("🇨🇳"),
+            QString::fromUtf8("1️⃣"),
+            QString::fromUtf8("👍🏽"),
+            QString::fromUtf8("各"),
+            QString::fromUtf8("𠮷"),
+            QString::fromUtf8("a\u0300\u0301\u0302"),
+            QString::fromUtf8("한"),
+            QString::fromUtf8("नि"),
+        };
+        const quint32 seed = QRandomGenerator::global()->generate();
+        qInfo("seed %u", seed);
+        QRandomGenerator random(seed);
+        for (int round = 0; round < 2'000; ++round) {
+            QString text;
+            QList<qsizetype> bounds = {0};
+            const int count = random.bounded(1, 30);
+            for (int i = 0; i < count; ++i) {
+                QString next = clusters[random.bounded(clusters.size())];
+                // Two flags in a row would be one sequence of letters to pair: a space between them.
+                if (text.endsWith(next) && next == clusters[6])
+                    next = QStringLiteral(" ");
+                text += next;
+                bounds << text.size();
+            }
+            const int length = random.bounded(0, 60);
+            const QString cut = format::shortened(text, length);
+            QVERIFY(text.startsWith(cut));
+            qsizetype longest = 0;
+            for (const qsizetype bound : std::as_const(bounds))
+                if (bound <= length)
+                    longest = bound;
+            if (longest > 0 || length == 0) {
+                QCOMPARE(cut, text.first(longest));
+            } else {
+                QVERIFY(cut.size() <= length);
+                QVERIFY2(cut.isEmpty() || !cut.back().isHighSurrogate(),
+                         qPrintable(QStringLiteral("%1 units of '%2'").arg(length).arg(text)));
+            }
+        }
     }
 
     void rate() { QCOMPARE(format::rate(58.04, english_), QStringLiteral("58.0 tok/s")); }
