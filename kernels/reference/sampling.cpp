@@ -1,8 +1,13 @@
 #include "kernels/reference/sampling.h"
 
+#include "kernels/reference/checks.h"
+#include "kernels/reference/reference_backend.h"
+
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace orrery::kernels::reference {
@@ -128,3 +133,48 @@ SampleResult sample(const SampleQuery& query, std::span<const float> logits,
 }
 
 } // namespace orrery::kernels::reference
+
+namespace orrery::kernels {
+
+using reference::number;
+using reference::require;
+
+void ReferenceBackend::sample(const SampleOp& op) {
+    const reference::Rows logits = rows_of(op.logits, op.logits.rows, op.logits.columns, "sample's logits");
+    require(op.max_logprobs >= 0, "sample cannot report " + number(op.max_logprobs) + " log-probabilities.");
+    const auto max_logprobs = static_cast<size_t>(op.max_logprobs);
+    const auto changes_end = static_cast<int64_t>(op.changes.size());
+    for (const SampleQuery& query : op.queries) {
+        require(query.row >= 0 && query.row < op.logits.rows, "A query asks for row " + number(query.row) +
+                                                                  " of " + number(op.logits.rows) +
+                                                                  " rows of logits.");
+        require(query.first_change >= 0 && query.changes >= 0 &&
+                    query.changes <= changes_end - query.first_change,
+                "A query names " + number(query.changes) + " changes from " + number(query.first_change) +
+                    " on: there are " + number(changes_end) + ".");
+        require(query.logprobs <= op.max_logprobs, "A query asks for " + number(query.logprobs) +
+                                                       " log-probabilities: there is room for " +
+                                                       number(op.max_logprobs) + ".");
+    }
+    std::byte* results = bytes_of(op.results, op.queries.size() * sizeof(SampleResult), "sample's results");
+    std::byte* top = max_logprobs > 0 ? bytes_of(op.top, op.queries.size() * max_logprobs * sizeof(TopToken),
+                                                 "sample's top")
+                                      : nullptr;
+    own_memory_of(op.results, "sample's results");
+    enqueue(&KernelProfile::other_ns, [=, queries = std::vector(op.queries.begin(), op.queries.end()),
+                                       changes = std::vector(op.changes.begin(), op.changes.end())] {
+        std::vector<TopToken> row_top(max_logprobs);
+        for (size_t i = 0; i < queries.size(); ++i) {
+            const SampleQuery& query = queries[i];
+            const std::span own(changes.data() + query.first_change, static_cast<size_t>(query.changes));
+            const SampleResult result =
+                reference::sample(query, logits.read(static_cast<size_t>(query.row)), own, row_top);
+            std::memcpy(results + i * sizeof result, &result, sizeof result);
+            if (top)
+                std::memcpy(top + i * max_logprobs * sizeof(TopToken), row_top.data(),
+                            max_logprobs * sizeof(TopToken));
+        }
+    });
+}
+
+} // namespace orrery::kernels

@@ -21,8 +21,5 @@ void ReferenceBackend::ssm_scan(const SsmScanOp&) {
 void ReferenceBackend::delta_rule(const DeltaRuleOp&) {
     throw Error("delta_rule is not built yet.");
 }
-void ReferenceBackend::sample(const SampleOp&) {
-    throw Error("sample is not built yet.");
-}
 
 } // namespace orrery::kernels
