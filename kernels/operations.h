@@ -357,8 +357,12 @@ struct LogitChange {
     double offset = 0.0;
 };
 
-/// One draw from a row of logits: changes (bias, penalties), then top-k, top-p, min-p, temperature, then one
-/// token. See engine/sample/sampler.h for what each stage does.
+/// One draw from a row of logits: changes (penalties), then top-k, top-p, min-p, temperature, then one token
+/// (see engine/sample/sampler.h for the stages and their papers). Equal logits go by the smaller token. Where
+/// some logits are +∞, their tokens stay alone and equally likely, and changes pass them by.
+///
+/// The drawn token is the first at which the cumulated probability passes u: going from the likeliest on
+/// where top-k or top-p has left a part of the vocabulary, otherwise by token.
 struct SampleQuery {
     int32_t row = 0; ///< of the logits; several queries may name one row
     int32_t first_change = 0;
@@ -378,19 +382,19 @@ struct SampleResult {
     int32_t token = -1;
     float logprob = 0.0f;
 };
-struct TokenLogit {
+struct TopToken {
     int32_t token = -1; ///< −1: there are fewer
     float logprob = 0.0f;
 };
 
-/// Answers queries[i] in results[i] and, where max_logprobs > 0, top[i, :]; equal logits go by the smaller
-/// token. Both arrays are copied by the call.
+/// Answers queries[i] in results[i] and, where max_logprobs > 0, top[i, :]. The queries and changes are
+/// copied by the call.
 struct SampleOp {
     View logits; ///< [rows, vocab], float32; not changed
     std::span<const SampleQuery> queries;
     std::span<const LogitChange> changes; ///< of all queries, one after the other, applied in this order
     Buffer results;                       ///< out: SampleResult [queries]
-    Buffer top = {};                      ///< out: TokenLogit [queries, max_logprobs]
+    Buffer top = {};                      ///< out: TopToken [queries, max_logprobs]
     int max_logprobs = 0;
 };
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "engine/request.h"
-#include "engine/sample/candidates.h"
+#include "kernels/operations.h"
 
 #include <span>
 #include <vector>
 
 namespace orrery {
+
+using kernels::LogitChange;
 
 /// Works out which logits the text so far changes. Keeps its scratch memory between two tokens.
 class Penalties {

@@ -9,12 +9,20 @@
 
 namespace orrery {
 
+using kernels::Candidate;
+using kernels::CandidateSet;
+
 namespace {
 
 /// What a token's random numbers are for.
 enum Purpose : uint32_t { which_token, whether_xtc };
 
 constexpr size_t traced_tokens = 100;
+
+[[noreturn]] void throw_no_candidate(size_t vocabulary) {
+    throw Error("No token can be drawn: all " + std::to_string(vocabulary) +
+                " logits are −∞ or not numbers.");
+}
 
 bool drops_candidates(SamplerStage stage) {
     return stage != SamplerStage::penalties && stage != SamplerStage::dry &&
@@ -109,7 +117,7 @@ void Sampler::run_stage(SamplerStage stage, const Input& input) {
         set_.apply(penalties_.dry(params_, input.tokens));
         break;
     case SamplerStage::top_n_sigma:
-        keep_top_n_sigma(set_, params_.top_n_sigma);
+        kernels::keep_top_n_sigma(set_, params_.top_n_sigma);
         break;
     case SamplerStage::top_k:
         set_.keep_top(size_t(params_.top_k));
@@ -118,18 +126,18 @@ void Sampler::run_stage(SamplerStage stage, const Input& input) {
         typical_.keep(set_, params_.typical_p);
         break;
     case SamplerStage::top_p:
-        keep_top_p(set_, params_.top_p);
+        kernels::keep_top_p(set_, params_.top_p);
         break;
     case SamplerStage::min_p:
-        keep_min_p(set_, params_.min_p);
+        kernels::keep_min_p(set_, params_.min_p);
         break;
     case SamplerStage::xtc:
         if (uniform(seed_, sample_index_, uint32_t(input.tokens.size()), whether_xtc) <
             params_.xtc_probability)
-            exclude_top_choices(set_, params_.xtc_threshold);
+            kernels::exclude_top_choices(set_, params_.xtc_threshold);
         break;
     case SamplerStage::temperature:
-        set_.heat(params_.temperature);
+        set_.apply_temperature(params_.temperature);
         break;
     }
 }
@@ -152,11 +160,10 @@ void Sampler::begin(const Input& input) {
     }
     if (!input.mask.empty())
         set_.restrict_to(input.mask);
-    if (!set_.settle())
-        throw Error("No token can be drawn: " +
-                    (input.mask.empty()
-                         ? "all " + std::to_string(input.logits.size()) + " logits are −∞ or not numbers."
-                         : "the mask leaves no token whose logit is above −∞."));
+    if (!set_.prepare())
+        input.mask.empty() ? throw_no_candidate(input.logits.size())
+                           : throw Error("No token can be drawn: the mask leaves no token whose logit is "
+                                         "above −∞.");
 }
 
 Candidate Sampler::run(const Input& input, float& mirostat_mu, Recorder* recorder) {
@@ -184,9 +191,105 @@ Candidate Sampler::run(const Input& input, float& mirostat_mu, Recorder* recorde
     const double u = uniform(seed_, sample_index_, uint32_t(input.tokens.size()), which_token);
     if (params_.mirostat == 0)
         return set_.draw(u);
-    const Candidate drawn = draw_mirostat(set_, params_.mirostat_tau, params_.mirostat_eta, mirostat_mu, u);
+    const Candidate drawn =
+        kernels::draw_mirostat(set_, params_.mirostat_tau, params_.mirostat_eta, mirostat_mu, u);
     record("mirostat");
     return drawn;
+}
+
+/// Whether the stages that run are those of the device, in its order.
+bool Sampler::has_common_chain() const {
+    if (!params_.logit_bias.empty() || params_.trace || params_.mirostat != 0)
+        return false;
+    // Penalties and DRY are both changes of logits, so the two may stand in either order.
+    const auto place = [](SamplerStage stage) {
+        switch (stage) {
+        case SamplerStage::penalties:
+        case SamplerStage::dry:
+            return 1;
+        case SamplerStage::top_k:
+            return 2;
+        case SamplerStage::top_p:
+            return 3;
+        case SamplerStage::min_p:
+            return 4;
+        case SamplerStage::temperature:
+            return 5;
+        default:
+            return 0;
+        }
+    };
+    int last = 0;
+    for (const SamplerStage stage : params_.order) {
+        if (!runs(stage))
+            continue;
+        // Where the likeliest token is taken, only changes of logits run.
+        const int here = place(stage);
+        if (here == 0 || here < last || (here == last && here != 1))
+            return false;
+        last = here;
+    }
+    return true;
+}
+
+std::optional<kernels::SampleQuery> Sampler::query(std::span<const TokenId> tokens, size_t prompt_tokens,
+                                                   size_t vocabulary, std::vector<LogitChange>& changes) {
+    if (!has_common_chain())
+        return std::nullopt;
+    kernels::SampleQuery query;
+    query.first_change = int32_t(changes.size());
+    for (const SamplerStage stage : params_.order) {
+        if (!runs(stage))
+            continue;
+        switch (stage) {
+        case SamplerStage::penalties: {
+            const auto added = penalties_.repetition(params_, tokens, prompt_tokens, vocabulary);
+            changes.insert(changes.end(), added.begin(), added.end());
+            break;
+        }
+        case SamplerStage::dry: {
+            const auto added = penalties_.dry(params_, tokens);
+            changes.insert(changes.end(), added.begin(), added.end());
+            break;
+        }
+        case SamplerStage::top_k:
+            query.top_k = params_.top_k;
+            break;
+        case SamplerStage::top_p:
+            query.top_p = params_.top_p;
+            break;
+        case SamplerStage::min_p:
+            query.min_p = params_.min_p;
+            break;
+        case SamplerStage::temperature:
+        case SamplerStage::top_n_sigma:
+        case SamplerStage::typical:
+        case SamplerStage::xtc:
+            break;
+        }
+    }
+    query.changes = int32_t(changes.size()) - query.first_change;
+    // A chain without the stage `temperature` draws at temperature 1.
+    query.temperature = params_.temperature == 0.0f ? 0.0f
+                        : std::ranges::find(params_.order, SamplerStage::temperature) == params_.order.end()
+                            ? 1.0f
+                            : params_.temperature;
+    query.u = uniform(seed_, sample_index_, uint32_t(tokens.size()), which_token);
+    query.logprobs = params_.logprobs;
+    return query;
+}
+
+Sample Sampler::accept(const kernels::SampleResult& result, std::span<const kernels::TopToken> top,
+                       size_t vocabulary) const {
+    if (result.token < 0)
+        throw_no_candidate(vocabulary);
+    Sample sample;
+    sample.token = result.token;
+    sample.logprob = result.logprob;
+    for (const kernels::TopToken& likely : top.first(size_t(std::max(params_.logprobs, 0))))
+        if (likely.token >= 0)
+            sample.top_logprobs.push_back({likely.token, likely.logprob});
+    return sample;
 }
 
 Sample Sampler::draw(std::span<const float> logits, std::span<const TokenId> tokens, size_t prompt_tokens,
@@ -204,7 +307,7 @@ Sample Sampler::draw(std::span<const float> logits, std::span<const TokenId> tok
 
 void Sampler::report_logprobs(const Input& input, Sample& sample) {
     set_.reset(input.logits);
-    set_.settle(); // it cannot be empty: no bias makes a token of −∞ possible
+    set_.prepare(); // it cannot be empty: no bias makes a token of −∞ possible
     sample.logprob = float(set_.log_probability_of(sample.token));
     if (params_.logprobs == 0)
         return;
@@ -221,7 +324,7 @@ void Sampler::report_trace(const Input& input, float mirostat_mu, Sample& sample
         recorder.follow_top();
     }
     set_.reset(input.logits);
-    set_.settle();
+    set_.prepare();
     recorder.follow_top();
     recorder.follow(sample.token);
     recorder.record("logits");

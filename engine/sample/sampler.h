@@ -2,11 +2,13 @@
 #pragma once
 
 #include "engine/request.h"
-#include "engine/sample/candidates.h"
 #include "engine/sample/penalties.h"
 #include "engine/sample/random.h"
-#include "engine/sample/truncation.h"
+#include "kernels/operations.h"
+#include "kernels/sampling/candidates.h"
+#include "kernels/sampling/truncation.h"
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -46,6 +48,15 @@ public:
     /// validate() does.
     void retune(const SamplingParams& params);
 
+    /// The next draw as a query to the device, where the chain is one that it knows: penalties and DRY,
+    /// top-k, top-p, min-p, temperature, in this order, without bias, mask and trace. Its changes of logits
+    /// are appended to `changes`. The token that the device draws is the one that draw() would choose.
+    std::optional<kernels::SampleQuery> query(std::span<const TokenId> tokens, size_t prompt_tokens,
+                                              size_t vocabulary, std::vector<LogitChange>& changes);
+    /// What the device has answered. Throws Error where no token can be drawn.
+    Sample accept(const kernels::SampleResult& result, std::span<const kernels::TopToken> top,
+                  size_t vocabulary) const;
+
     /// Chooses the next token. `logits` is [vocab], and is not changed. `tokens` are the sequence so far, the
     /// first `prompt_tokens` of them the prompt; the new token's position is tokens.size(). `mask`, where not
     /// empty, holds one bit for each token, least significant first: tokens whose bit is 0 cannot be drawn.
@@ -66,8 +77,9 @@ private:
     class Recorder;
 
     bool changes_logits(const Input& input) const;
+    bool has_common_chain() const;
     void begin(const Input& input);
-    Candidate run(const Input& input, float& mirostat_mu, Recorder* recorder);
+    kernels::Candidate run(const Input& input, float& mirostat_mu, Recorder* recorder);
     void run_stage(SamplerStage stage, const Input& input);
     bool runs(SamplerStage stage) const;
     void report_logprobs(const Input& input, Sample& sample);
@@ -78,9 +90,9 @@ private:
     uint32_t sample_index_;
     float mirostat_mu_; ///< the largest surprise that is let through, bits
 
-    CandidateSet set_;
+    kernels::CandidateSet set_;
     Penalties penalties_;
-    TypicalStage typical_;
+    kernels::TypicalStage typical_;
     std::vector<LogitChange> bias_;
 };
 

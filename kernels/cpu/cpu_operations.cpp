@@ -157,8 +157,33 @@ void CpuBackend::delta_rule(const DeltaRuleOp&) {
     not_built("The delta rule");
 }
 
-void CpuBackend::sample(const SampleOp&) {
-    not_built("The sampler");
+void CpuBackend::sample(const SampleOp& op) {
+    const auto queries = static_cast<int64_t>(op.queries.size());
+    const auto changes = static_cast<int64_t>(op.changes.size());
+    for (const SampleQuery& query : op.queries) {
+        if (query.row < 0 || query.row >= op.logits.rows)
+            throw Error("There is no row " + std::to_string(query.row) + " among " +
+                        std::to_string(op.logits.rows) + " rows of logits.");
+        if (query.first_change < 0 || query.changes < 0 || query.changes > changes - query.first_change)
+            throw Error("There are no " + std::to_string(query.changes) + " changes of logits from " +
+                        std::to_string(query.first_change) + " on among " + std::to_string(changes) + ".");
+        if (query.logprobs > op.max_logprobs)
+            throw Error("There is no room for " + std::to_string(query.logprobs) +
+                        " log-probabilities, only for " + std::to_string(op.max_logprobs) + ".");
+    }
+    const auto out = [this](Buffer buffer, int64_t count, size_t bytes) {
+        return checked(buffer, buffers_.write(buffer), 0, static_cast<size_t>(count) * bytes);
+    };
+    SampleArguments a;
+    a.logits = rows(op.logits, op.logits.rows, op.logits.columns);
+    a.vocabulary = op.logits.columns;
+    a.queries = op.queries;
+    a.changes = op.changes;
+    a.results = reinterpret_cast<SampleResult*>(out(op.results, queries, sizeof(SampleResult)));
+    if (op.max_logprobs > 0)
+        a.top = reinterpret_cast<TopToken*>(out(op.top, queries * op.max_logprobs, sizeof(TopToken)));
+    a.max_logprobs = op.max_logprobs;
+    program_.sample(a);
 }
 
 } // namespace orrery::kernels::cpu

@@ -23,6 +23,7 @@
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/weight.h"
+#include "kernels/sampling/candidates.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -106,6 +107,17 @@ struct EmbedArguments {
     Rows out;
 };
 
+/// SampleOp with its handles resolved.
+struct SampleArguments {
+    Rows logits;
+    int64_t vocabulary = 0;
+    std::span<const SampleQuery> queries; ///< copied when the operation is recorded, as are the changes
+    std::span<const LogitChange> changes;
+    SampleResult* results = nullptr;
+    TopToken* top = nullptr; ///< or none, where max_logprobs is 0
+    int max_logprobs = 0;
+};
+
 /// Rows of activations times some rows of a weight. The activations are those that the weight's slices need:
 /// quantised, in float32, or both.
 struct Product {
@@ -137,6 +149,7 @@ public:
     void rope_store(const RopeStoreArguments& arguments);
     void attention(const AttentionArguments& arguments);
     void gather(Rows x, Rows out, int64_t columns);
+    void sample(const SampleArguments& arguments);
     void copy_blocks(KvStore& store, std::span<const BlockCopy> copies);
     void copy_blocks_out(KvStore& store, std::span<const BlockTransfer> transfers, std::byte* host);
     void copy_blocks_in(KvStore& store, std::span<const BlockTransfer> transfers, const std::byte* host);
@@ -183,6 +196,7 @@ private:
     struct Thread {
         Scratch scratch;
         uint64_t prepared = 0; ///< the linear operation whose prologue lies in `scratch`
+        CandidateSet candidates;
     };
     using Family = uint64_t KernelProfile::*;
 

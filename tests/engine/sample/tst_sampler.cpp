@@ -2,6 +2,7 @@
 // independent implementation in tst_sampler_stages.
 #include "engine/sample/sampler.h"
 #include "kernels/error.h"
+#include "kernels/sampling/draw.h"
 
 #include <QtTest>
 
@@ -100,6 +101,8 @@ private slots:
     void mirostat_reaches_its_target();
     void parameters_are_checked();
     void a_draw_allocates_nothing();
+    void the_device_draws_the_same_token();
+    void chains_that_the_device_does_not_know();
 };
 
 void TestSampler::draws_follow_the_distribution_data() {
@@ -470,6 +473,83 @@ void TestSampler::a_draw_allocates_nothing() {
             sampler.draw(logits, std::span(tokens).first(i), 10, mask);
         QCOMPARE(allocations, before);
     }
+}
+
+/// A query that the device answers by its own chain gives what the sampler itself draws, to the last bit.
+void TestSampler::the_device_draws_the_same_token() {
+    const std::vector<float> logits = random_logits(700, 61);
+    const std::vector<TokenId> tokens = draw_many(SamplingParams(), logits, 120);
+    const std::vector<SamplerStage> all_last = {SamplerStage::dry, SamplerStage::penalties,
+                                                SamplerStage::top_k,
+                                                SamplerStage::min_p}; // without temperature
+    std::vector<SamplingParams> variants;
+    for (const float temperature : {0.0f, 0.6f, 1.0f, 1.7f})
+        for (const int top_k : {0, 1, 20, 5000})
+            for (const float top_p : {0.4f, 1.0f})
+                for (const float min_p : {0.0f, 0.1f})
+                    for (const bool penalties : {false, true})
+                        for (const int logprobs : {-1, 0, 3}) {
+                            SamplingParams params;
+                            params.temperature = temperature;
+                            params.top_k = top_k;
+                            params.top_p = top_p;
+                            params.min_p = min_p;
+                            params.logprobs = logprobs;
+                            if (penalties) {
+                                params.repetition_penalty = 1.2f;
+                                params.frequency_penalty = 0.2f;
+                                params.dry_multiplier = 0.8f;
+                            }
+                            if (logprobs == 0 && top_p == 1.0f)
+                                params.order = all_last;
+                            variants.push_back(params);
+                        }
+    for (const SamplingParams& params : variants) {
+        Sampler sampler(params, 5, 1);
+        Sampler device(params, 5, 1);
+        kernels::CandidateSet set;
+        for (const size_t length : {60, 90, 120}) {
+            const auto text = std::span(tokens).first(length);
+            const Sample expected = sampler.draw(logits, text, 10);
+            std::vector<LogitChange> changes;
+            const auto query = device.query(text, 10, logits.size(), changes);
+            QVERIFY(query.has_value());
+            std::vector<kernels::TopToken> top(size_t(std::max(params.logprobs, 0)));
+            const auto result = kernels::draw_sample(*query, logits, changes, set, top);
+            const Sample sample = device.accept(result, top, logits.size());
+            QCOMPARE(sample.token, expected.token);
+            QCOMPARE(sample.logprob, expected.logprob);
+            QCOMPARE(sample.top_logprobs.size(), expected.top_logprobs.size());
+            for (size_t i = 0; i < sample.top_logprobs.size(); ++i) {
+                QCOMPARE(sample.top_logprobs[i].token, expected.top_logprobs[i].token);
+                QCOMPARE(sample.top_logprobs[i].logprob, expected.top_logprobs[i].logprob);
+            }
+        }
+    }
+}
+
+void TestSampler::chains_that_the_device_does_not_know() {
+    const auto asks = [](auto change) {
+        SamplingParams params;
+        change(params);
+        std::vector<LogitChange> changes;
+        return Sampler(params, 1, 0).query({}, 0, 100, changes).has_value();
+    };
+    QVERIFY(asks([](SamplingParams&) {}));
+    QVERIFY(!asks([](SamplingParams& p) { p.typical_p = 0.9f; }));
+    QVERIFY(!asks([](SamplingParams& p) { p.top_n_sigma = 1.0f; }));
+    QVERIFY(!asks([](SamplingParams& p) { p.xtc_probability = 0.5f; }));
+    QVERIFY(!asks([](SamplingParams& p) { p.mirostat = 2; }));
+    QVERIFY(!asks([](SamplingParams& p) { p.trace = true; }));
+    QVERIFY(!asks([](SamplingParams& p) { p.logit_bias = {{1, 1.0f}}; }));
+    QVERIFY(!asks([](SamplingParams& p) { p.order = {SamplerStage::min_p, SamplerStage::top_p}; }));
+    QVERIFY(!asks([](SamplingParams& p) { p.order = {SamplerStage::temperature, SamplerStage::top_k}; }));
+    // Where the likeliest is taken, the order of what drops others does not matter.
+    QVERIFY(asks([](SamplingParams& p) {
+        p.temperature = 0.0f;
+        p.typical_p = 0.9f;
+        p.order = {SamplerStage::min_p, SamplerStage::top_p};
+    }));
 }
 
 QTEST_GUILESS_MAIN(TestSampler)

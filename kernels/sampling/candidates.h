@@ -6,24 +6,18 @@
 // k-th largest logit from below, so that the best few are found by looking into a few blocks only.
 #pragma once
 
-#include "engine/request.h"
+#include "kernels/operations.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
-namespace orrery {
+namespace orrery::kernels {
 
 struct Candidate {
-    TokenId token = 0;
+    int32_t token = 0;
     float logit = 0.0f;
-};
-
-/// l ← (l > 0 ? l / factor : l · factor) − offset
-struct LogitChange {
-    TokenId token = 0;
-    double factor = 1.0;
-    double offset = 0.0;
 };
 
 /// A set of candidates with their logits. Candidates are ordered by logit, larger first; equal ones by token,
@@ -33,6 +27,9 @@ class CandidateSet {
 public:
     // 1. Begin.
 
+    /// Makes room for sets of so many tokens: calls with no more of them take no memory, and cannot fail.
+    /// Throws std::bad_alloc.
+    void reserve(size_t vocabulary);
     /// All tokens of `logits` [vocab], temperature 1. A token of −∞ or NaN is no candidate. The logits must
     /// stay where they are while the set is used.
     void reset(std::span<const float> logits);
@@ -40,15 +37,15 @@ public:
     void restrict_to(std::span<const uint64_t> mask);
     /// To be called once after the first changes and the mask. Where there are logits of +∞, their tokens
     /// stay alone, equally likely, and later changes pass them by. Returns false where no candidate is left.
-    bool settle();
+    bool prepare();
 
     // 2. Change logits.
 
-    /// Each token at most once, unless the set has not been settled. Tokens outside of the vocabulary and
+    /// Each token at most once, unless the set has not been prepared. Tokens outside of the vocabulary and
     /// those that are no candidates are passed by. A finite logit stays finite.
     void apply(std::span<const LogitChange> changes);
     /// Divides all logits by `temperature` > 0.
-    void heat(double temperature) {
+    void apply_temperature(double temperature) {
         temperature_ *= temperature;
         normaliser_ = 0.0;
     }
@@ -67,7 +64,7 @@ public:
     double probability(float logit);
     double log_probability(float logit);
     /// −∞ where the token is no candidate.
-    double log_probability_of(TokenId token);
+    double log_probability_of(int32_t token);
     /// Of the distribution, in nats.
     double entropy();
     /// Standard deviation of the logits (of the population), in the logits' own units.
@@ -110,4 +107,4 @@ private:
     double normaliser_ = 0.0; ///< 0: not known
 };
 
-} // namespace orrery
+} // namespace orrery::kernels

@@ -1,10 +1,10 @@
-#include "engine/sample/truncation.h"
+#include "kernels/sampling/truncation.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-namespace orrery {
+namespace orrery::kernels {
 
 namespace {
 
@@ -109,4 +109,4 @@ Candidate draw_mirostat(CandidateSet& set, float tau, float eta, float& mu, doub
     return drawn;
 }
 
-} // namespace orrery
+} // namespace orrery::kernels

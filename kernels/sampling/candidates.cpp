@@ -1,4 +1,4 @@
-#include "engine/sample/candidates.h"
+#include "kernels/sampling/candidates.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-namespace orrery {
+namespace orrery::kernels {
 
 namespace {
 
@@ -140,6 +140,15 @@ float changed(float logit, const LogitChange& change, double temperature) {
 
 } // namespace
 
+void CandidateSet::reserve(size_t vocabulary) {
+    const size_t blocks = (vocabulary + block - 1) / block;
+    copy_.reserve(vocabulary);
+    list_.reserve(vocabulary);
+    maxima_.reserve(blocks);
+    selection_.reserve(blocks);
+    sums_.reserve(blocks);
+}
+
 void CandidateSet::reset(std::span<const float> logits) {
     values_ = logits;
     listed_ = false;
@@ -169,13 +178,13 @@ void CandidateSet::restrict_to(std::span<const uint64_t> mask) {
     }
 }
 
-bool CandidateSet::settle() {
+bool CandidateSet::prepare() {
     update_maxima();
     if (max_ == infinity) {
         list_.clear();
         for (size_t i = 0; i < values_.size(); ++i)
             if (values_[i] == infinity)
-                list_.push_back({TokenId(i), 0.0f});
+                list_.push_back({int32_t(i), 0.0f});
         listed_ = infinite_ = true;
         max_ = 0.0f;
     }
@@ -227,7 +236,7 @@ Candidate CandidateSet::best() const {
     size_t i = b * block;
     while (values_[i] != max_)
         ++i;
-    return {TokenId(i), max_};
+    return {int32_t(i), max_};
 }
 
 std::span<const Candidate> CandidateSet::top(size_t n) {
@@ -251,7 +260,7 @@ void CandidateSet::list_top(size_t n) {
         const size_t end = std::min((b + 1) * block, values_.size());
         for (size_t i = b * block; i < end; ++i)
             if (values_[i] >= threshold && possible(values_[i]))
-                list_.push_back({TokenId(i), values_[i]});
+                list_.push_back({int32_t(i), values_[i]});
     }
     if (list_.size() > n) {
         std::ranges::nth_element(list_, list_.begin() + ptrdiff_t(n), likelier);
@@ -293,7 +302,7 @@ double CandidateSet::probability(float logit) {
     return std::exp((double(logit) - max_) / temperature_) / normaliser();
 }
 
-double CandidateSet::log_probability_of(TokenId token) {
+double CandidateSet::log_probability_of(int32_t token) {
     if (!listed_)
         return possible(values_[token]) ? log_probability(values_[token]) : -infinity;
     const auto found = std::ranges::find(list_, token, &Candidate::token);
@@ -427,7 +436,7 @@ Candidate CandidateSet::draw(double u) {
     exponentiate(&values_[last * block], n, max_, inverse_temperature(), e.data());
     for (size_t i = 0; i < n; ++i) {
         if (e[i] > 0.0f)
-            drawn = {TokenId(last * block + i), values_[last * block + i]};
+            drawn = {int32_t(last * block + i), values_[last * block + i]};
         if (target < e[i])
             break;
         target -= e[i];
@@ -435,4 +444,4 @@ Candidate CandidateSet::draw(double u) {
     return drawn;
 }
 
-} // namespace orrery
+} // namespace orrery::kernels

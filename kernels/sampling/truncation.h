@@ -4,12 +4,12 @@
 // itself, a float, has reached it: top_p = 0.6 keeps six of ten equally likely tokens.
 #pragma once
 
-#include "engine/sample/candidates.h"
+#include "kernels/sampling/candidates.h"
 
 #include <utility>
 #include <vector>
 
-namespace orrery {
+namespace orrery::kernels {
 
 /// Keeps logits within `n` standard deviations of the largest (Tang et al. 2024).
 void keep_top_n_sigma(CandidateSet& set, float n);
@@ -43,4 +43,4 @@ private:
 /// surprise. Surprise is that of the distribution as it was before candidates were dropped.
 Candidate draw_mirostat(CandidateSet& set, float tau, float eta, float& mu, double u);
 
-} // namespace orrery
+} // namespace orrery::kernels
