@@ -78,7 +78,10 @@ EngineConfig small_pool(const Model& model, kernels::KvType type) {
     config.policy = SchedulerPolicy::priority;
     config.preemption = PreemptionMode::swap;
     config.kv_type = type;
-    config.swap_bytes = 16 * model.backend->kv_block_bytes(cache_spec(config, model.config));
+    size_t block_bytes = 0;
+    for (const kernels::KvCacheSpec& spec : cache_specs(config, model.config))
+        block_bytes += model.backend->kv_block_bytes(spec);
+    config.swap_bytes = 16 * block_bytes;
     config.check = true;
     return config;
 }

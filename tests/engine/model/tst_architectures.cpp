@@ -2,6 +2,7 @@
 // continuation, from the same weights in float32.
 #include "engine/model/decoder.h"
 #include "engine/model/gguf.h"
+#include "kernels/make_backend.h"
 #include "kernels/reference/reference_backend.h"
 #include "tests/support/forward.h"
 #include "tests/support/golden_model.h"

@@ -1,6 +1,6 @@
 // The truncating stages on vocabularies of every size, against their definitions written down plainly: all
 // candidates sorted, all probabilities summed, in double.
-#include "engine/sample/truncation.h"
+#include "kernels/sampling/truncation.h"
 #include "tests/support/random.h"
 
 #include <QtTest>
@@ -9,13 +9,14 @@
 #include <cmath>
 
 using namespace orrery;
+using namespace orrery::kernels;
 
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 struct Plain {
-    TokenId token;
+    int32_t token;
     double logit;
     double probability;
 };
@@ -27,7 +28,7 @@ std::vector<Plain> sorted(const std::vector<float>& logits, double temperature) 
     const double max = *std::ranges::max_element(logits);
     for (size_t i = 0; i < logits.size(); ++i)
         if (logits[i] > -infinity) {
-            all.push_back({TokenId(i), logits[i], std::exp((logits[i] - max) / temperature)});
+            all.push_back({int32_t(i), logits[i], std::exp((logits[i] - max) / temperature)});
             sum += all.back().probability;
         }
     for (Plain& candidate : all)
@@ -49,16 +50,16 @@ size_t reaching(const std::vector<Plain>& order, double p) {
     return order.size();
 }
 
-std::vector<TokenId> left_in(CandidateSet& set) {
-    std::vector<TokenId> tokens;
+std::vector<int32_t> left_in(CandidateSet& set) {
+    std::vector<int32_t> tokens;
     for (const Candidate& candidate : set.top(set.vocabulary()))
         tokens.push_back(candidate.token);
     std::ranges::sort(tokens);
     return tokens;
 }
 
-std::vector<TokenId> tokens_of(const std::vector<Plain>& candidates) {
-    std::vector<TokenId> tokens;
+std::vector<int32_t> tokens_of(const std::vector<Plain>& candidates) {
+    std::vector<int32_t> tokens;
     for (const Plain& candidate : candidates)
         tokens.push_back(candidate.token);
     std::ranges::sort(tokens);
@@ -98,8 +99,8 @@ private slots:
                     return;
                 CandidateSet set;
                 set.reset(logits);
-                QVERIFY(set.settle());
-                set.heat(temperature);
+                QVERIFY(set.prepare());
+                set.apply_temperature(temperature);
                 run(set);
                 QVERIFY2(left_in(set) ==
                              tokens_of({expected.begin(), expected.begin() + long(expected_count)}),
@@ -181,7 +182,7 @@ private slots:
         const auto left = [](std::vector<float> logits, const auto& run) {
             CandidateSet set;
             set.reset(logits);
-            set.settle();
+            set.prepare();
             run(set);
             return set.left();
         };
