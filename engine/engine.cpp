@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <set>
 #include <type_traits>
-#include <unordered_map>
 
 namespace orrery {
 
@@ -37,8 +36,9 @@ struct Engine::Impl {
     Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked);
 
     void add(RequestId id, Request request);
-    void enter(RequestId id, SequenceGroup& group, const Request& request, Admission admission);
-    void order_end(RequestId id, SequenceGroup& group, Admission admission) noexcept;
+    void add(Ledger::Ticket ticket, Request&& request) noexcept;
+    void enter(OpenRequest& open, const Request& request);
+    void enqueue(OpenRequest& open, const Request& request);
     const StepReport& step(std::vector<TokenDelta>& deltas);
     const StepReport* end_due(std::vector<TokenDelta>& deltas);
     std::vector<float> score(const std::vector<TokenId>& ids);
@@ -48,7 +48,8 @@ struct Engine::Impl {
     // The phases of a step.
     void iterate(std::vector<TokenDelta>& deltas, bool held);
     void run_plan(StopWatch& watch, std::vector<TokenDelta>& deltas);
-    void end_what_is_due(std::vector<TokenDelta>& deltas);
+    void order_expired();
+    void enter_ordered_ends(std::vector<TokenDelta>& deltas);
     void describe(const StepPlan& plan);
     bool run(const StepPlan& plan, StopWatch& watch, std::span<const float>& logits,
              std::vector<TokenDelta>& deltas);
@@ -58,16 +59,15 @@ struct Engine::Impl {
     void publish(std::vector<TokenDelta>& deltas);
     void end_report();
     void count_queues();
-    void forget_ended();
     void measure_costs();
     void fail_all(const std::exception& failure, std::vector<TokenDelta>& deltas);
 
-    TokenDelta delta_of(const SampleSequence& sequence) const;
-    void end(SampleSequence& sequence, FinishReason reason, const std::string& error,
+    void break_down(const char* what) noexcept;
+
+    TokenDelta delta_of(const OpenRequest& request, int sample) const;
+    void end(OpenRequest& request, int sample, FinishReason reason, const EndSentence& error,
              std::vector<TokenDelta>& deltas);
-    void end(SequenceGroup& group, FinishReason reason, const std::string& error,
-             std::vector<TokenDelta>& deltas);
-    void close(SampleSequence& sequence, FinishReason reason, TokenDelta& delta) noexcept;
+    void close(OpenRequest& request, int sample, FinishReason reason, TokenDelta& delta) noexcept;
 
     std::shared_ptr<Model> model;
     EngineConfig config;
@@ -79,14 +79,16 @@ struct Engine::Impl {
 
     Clock::time_point made = Clock::now();
     uint64_t arrivals = 0;
-    std::unordered_map<RequestId, SequenceGroup> groups;
+    Ledger ledger;
     std::set<std::pair<Clock::time_point, RequestId>> deadlines;
-
     int unforked = 0; ///< samples of all groups that wait for their sample 0
 
-    // Each has room for all groups, so that to order an end, and to end, cannot fail.
-    std::vector<RequestId> endings; ///< ordered since the last step
-    std::vector<RequestId> ended;   ///< all samples have ended; forgotten before the step is over
+    bool broken = false;
+    /// Made ahead of time: there may be no memory when they are needed.
+    const EndSentence no_memory =
+        std::make_shared<const std::string>("There was no memory left for the request.");
+    const EndSentence engine_broken = std::make_shared<const std::string>(
+        "The engine has broken; the log says how. Load the model again to go on.");
 
     // The step that is running.
     struct Draw {
@@ -100,7 +102,6 @@ struct Engine::Impl {
     StepReport report;
     PreemptionCosts costs;
     bool profiling = false;
-    bool failing = false; ///< a step has failed, and not all requests have ended since
 };
 
 Engine::Impl::Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked)
@@ -119,44 +120,65 @@ Engine::Impl::Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked)
 // ---------------------------------------------------------------- what is asked for between steps
 
 void Engine::Impl::add(RequestId id, Request request) {
-    for (std::vector<RequestId>* list : {&endings, &ended})
-        reserve_more(*list, groups.size() + 1 - list->size());
-    const auto [entry, is_new] = groups.try_emplace(id);
-    if (!is_new)
+    OpenRequest* const open = ledger.open(Ledger::ticket(id, request));
+    if (!open)
         throw Error("There is a request " + std::to_string(id) + " already.");
-    SequenceGroup& group = entry->second;
-    group.added = Clock::now();
-
-    // A group that is not complete must not stay behind: it would never end.
     try {
-        Admission admission = validate(request, model->config.vocab, rules.capacity, config);
-        if (admission.reason == FinishReason::rejected) {
-            // Nothing else of it can be trusted, and all that is left to do is to say so.
-            const int samples = std::clamp(request.samples, 1, max_samples);
-            Request refused;
-            refused.prompt = std::move(request.prompt);
-            refused.samples = samples;
-            request = std::move(refused);
-        }
-        enter(id, group, request, std::move(admission));
+        enter(*open, request);
     } catch (...) {
-        for (const auto& sequence : group.sequences)
-            scheduler.remove(*sequence);
-        if (group.deadline)
-            deadlines.erase({*group.deadline, id});
-        groups.erase(entry);
+        ledger.withdraw(*open);
         throw;
     }
 }
 
-/// Makes the sequences of a request that has been validated, and hands them to the scheduler.
-void Engine::Impl::enter(RequestId id, SequenceGroup& group, const Request& request, Admission admission) {
+void Engine::Impl::add(Ledger::Ticket ticket, Request&& request) noexcept {
+    const RequestId id = ticket.key();
+    OpenRequest* const open = ledger.open(std::move(ticket));
+    try {
+        if (open)
+            enter(*open, request);
+        else
+            spdlog::error("Request {} is dropped: there is one of this id already.", id);
+    } catch (const std::exception& failure) {
+        if (open)
+            ledger.order_end(*open, FinishReason::error, no_memory);
+        try {
+            spdlog::error("Request {} could not be added: {}", id, failure.what());
+        } catch (const std::exception&) {
+            // Its end says as much.
+        }
+    }
+}
+
+/// A request that is open is queued, or its end is ordered. Where it throws, it has neither.
+void Engine::Impl::enter(OpenRequest& open, const Request& request) {
+    if (broken)
+        return ledger.order_end(open, FinishReason::error, engine_broken);
+    const Admission admission = validate(request, model->config.vocab, rules.capacity, config);
+    if (admission.reason != FinishReason::none)
+        return ledger.order_end(open, admission.reason, std::make_shared<const std::string>(admission.error));
+    open.group = std::make_unique<SequenceGroup>(open);
+    try {
+        enqueue(open, request);
+    } catch (...) {
+        for (const auto& sequence : open.group->sequences)
+            scheduler.remove(*sequence);
+        if (open.group->deadline)
+            deadlines.erase({*open.group->deadline, open.id});
+        open.group.reset();
+        throw;
+    }
+}
+
+/// Makes the sequences of a valid request in its group, and hands them to the scheduler.
+void Engine::Impl::enqueue(OpenRequest& open, const Request& request) {
+    SequenceGroup& group = *open.group;
     const uint64_t seed = request.sampling.seed.value_or(fresh_seed());
     const uint64_t arrival = ++arrivals;
     for (int i = 0; i < request.samples; ++i) {
         SampleSequence& sequence =
             *group.sequences.emplace_back(std::make_unique<SampleSequence>(group, rules, request, seed, i));
-        sequence.request = sequence.table.request = id;
+        sequence.request = sequence.table.request = open.id;
         sequence.table.salt = request.cache_salt;
         sequence.sample = i;
         sequence.priority = request.priority;
@@ -166,17 +188,13 @@ void Engine::Impl::enter(RequestId id, SequenceGroup& group, const Request& requ
             request.max_tokens < 0
                 ? rules.capacity
                 : std::min<int64_t>(rules.capacity, int64_t(request.prompt.size()) + request.max_tokens));
-        if (admission.reason != FinishReason::rejected) // else it would be copied for nothing
-            sequence.tokens = request.prompt;
+        sequence.tokens = request.prompt;
     }
-    group.open = request.samples;
-    if (admission.reason != FinishReason::none)
-        return order_end(id, group, std::move(admission));
     // A limit past the end of the clock never passes.
-    const auto left = std::chrono::floor<std::chrono::milliseconds>(Clock::time_point::max() - group.added);
+    const auto left = std::chrono::floor<std::chrono::milliseconds>(Clock::time_point::max() - open.added);
     if (request.time_limit && *request.time_limit < left) {
-        group.deadline = group.added + std::max(*request.time_limit, std::chrono::milliseconds(0));
-        deadlines.emplace(*group.deadline, id);
+        group.deadline = open.added + std::max(*request.time_limit, std::chrono::milliseconds(0));
+        deadlines.emplace(*group.deadline, open.id);
     }
     // Without a cache there is nothing to share.
     const bool forks_wait = request.samples > 1 && !config.naive;
@@ -184,14 +202,6 @@ void Engine::Impl::enter(RequestId id, SequenceGroup& group, const Request& requ
         scheduler.enqueue(*group.sequences[size_t(i)]);
     group.forks_wait = forks_wait;
     unforked += forks_wait ? request.samples - 1 : 0;
-}
-
-/// The first order counts.
-void Engine::Impl::order_end(RequestId id, SequenceGroup& group, Admission admission) noexcept {
-    if (group.ordered.reason != FinishReason::none)
-        return;
-    group.ordered = std::move(admission);
-    endings.push_back(id);
 }
 
 void Engine::Impl::set_budgets(int max_step_tokens, int max_sequences, int max_chunk) {
@@ -217,10 +227,10 @@ const StepReport& Engine::Impl::step(std::vector<TokenDelta>& deltas) {
 
 const StepReport* Engine::Impl::end_due(std::vector<TokenDelta>& deltas) {
     const bool out_of_time = !deadlines.empty() && deadlines.begin()->first <= Clock::now();
-    if (endings.empty() && !out_of_time && !failing)
+    if (!ledger.first_ordered() && !out_of_time)
         return nullptr;
     iterate(deltas, true);
-    return &report;
+    return broken ? nullptr : &report;
 }
 
 /// One step; `held`, one in which nothing runs.
@@ -230,18 +240,21 @@ void Engine::Impl::iterate(std::vector<TokenDelta>& deltas, bool held) {
     report.reset();
     report.number = number;
     report.start_ns = nanoseconds(start - made);
-    if (failing) // memory was lacking to end them all
-        return fail_all(std::bad_alloc(), deltas);
+    if (broken) {
+        enter_ordered_ends(deltas);
+        return ledger.forget_ended();
+    }
     try {
         StopWatch watch(start);
-        end_what_is_due(deltas);
+        order_expired();
+        enter_ordered_ends(deltas);
         watch.lap(report.publish_ns);
         if (!held)
             run_plan(watch, deltas);
         end_report();
         watch.lap(report.publish_ns);
         report.duration_ns = nanoseconds(Clock::now() - start);
-        if (config.check || groups.empty())
+        if (config.check || ledger.empty())
             check_integrity();
     } catch (const std::exception& failure) {
         fail_all(failure, deltas);
@@ -264,15 +277,21 @@ void Engine::Impl::run_plan(StopWatch& watch, std::vector<TokenDelta>& deltas) {
     }
 }
 
-/// Ends what was ordered to end, and what is out of time.
-void Engine::Impl::end_what_is_due(std::vector<TokenDelta>& deltas) {
+void Engine::Impl::order_expired() {
     const auto now = Clock::now();
-    for (const RequestId id : endings)
-        if (const auto group = groups.find(id); group != groups.end())
-            end(group->second, group->second.ordered.reason, group->second.ordered.error, deltas);
-    endings.clear();
-    while (!deadlines.empty() && deadlines.begin()->first <= now)
-        end(groups.at(deadlines.begin()->second), FinishReason::time_limit, {}, deltas);
+    for (const auto& [deadline, id] : deadlines) {
+        if (deadline > now)
+            break;
+        ledger.order_end(*ledger.find(id), FinishReason::time_limit);
+    }
+}
+
+/// Ends what is ordered to end. Where it throws, the rest is still ordered.
+void Engine::Impl::enter_ordered_ends(std::vector<TokenDelta>& deltas) {
+    while (OpenRequest* const request = ledger.first_ordered())
+        for (int sample = 0; sample < int(request->samples.size()); ++sample)
+            if (request->samples[size_t(sample)].open)
+                end(*request, sample, request->ordered, request->error, deltas);
 }
 
 /// Fills in what the report says of the plan.
@@ -284,7 +303,7 @@ void Engine::Impl::describe(const StepPlan& plan) {
         if (part.catches_up())
             due.push_back(&sequence);
         if (sequence.timings.first_scheduled_ns == 0)
-            sequence.timings.first_scheduled_ns = nanoseconds(now - sequence.group.added);
+            sequence.timings.first_scheduled_ns = nanoseconds(now - sequence.group.request.added);
 
         const int after = part.first + part.tokens;
         const int again = std::clamp(sequence.max_computed - part.first, 0, part.tokens);
@@ -320,10 +339,11 @@ bool Engine::Impl::run(const StepPlan& plan, StopWatch& watch, std::span<const f
         spdlog::error("Step {} failed: {}", report.number, failure.what());
         runner.drain();
         scheduler.abandon();
-        const std::string why = "The model could not be run: " + sentence_of(failure);
+        const auto why =
+            std::make_shared<const std::string>("The model could not be run: " + sentence_of(failure));
         for (const ReportRow& row : report.rows)
-            if (const auto group = groups.find(row.request); group != groups.end())
-                end(group->second, FinishReason::error, why, deltas);
+            ledger.order_end(*ledger.find(row.request), FinishReason::error, why);
+        enter_ordered_ends(deltas);
         watch.lap(report.forward_ns);
         return false;
     }
@@ -373,7 +393,8 @@ void Engine::Impl::publish(std::vector<TokenDelta>& deltas) {
     for (Draw& drawn : draws) {
         SampleSequence& sequence = *drawn.sequence;
         if (!drawn.error.empty()) {
-            end(sequence, FinishReason::error, drawn.error, deltas);
+            end(sequence.group.request, sequence.sample, FinishReason::error,
+                std::make_shared<const std::string>(drawn.error), deltas);
             continue;
         }
         if (config.naive)
@@ -381,29 +402,24 @@ void Engine::Impl::publish(std::vector<TokenDelta>& deltas) {
         // Once the answer has taken the token, its delta is there: nothing fails in between.
         reserve_more(deltas);
         Answer::Piece piece = sequence.answer.take(drawn.sample.token, sequence.length());
+        ledger.enter_token(sequence.group.request, sequence.sample);
         if (sequence.timings.first_token_ns == 0)
-            sequence.timings.first_token_ns = nanoseconds(now - sequence.group.added);
+            sequence.timings.first_token_ns = nanoseconds(now - sequence.group.request.added);
         report.generated_tokens += 1;
 
-        TokenDelta& delta = deltas.emplace_back(delta_of(sequence));
+        TokenDelta& delta = deltas.emplace_back(delta_of(sequence.group.request, sequence.sample));
         delta.token = drawn.sample.token;
         delta.text = std::move(piece.text);
         delta.logprob = drawn.sample.logprob;
         delta.top_logprobs = std::move(drawn.sample.top_logprobs);
         delta.trace = std::move(drawn.sample.trace);
         if (piece.finish != FinishReason::none)
-            close(sequence, piece.finish, delta);
+            close(sequence.group.request, sequence.sample, piece.finish, delta);
     }
 }
 
-void Engine::Impl::forget_ended() {
-    for (const RequestId id : ended)
-        groups.erase(id);
-    ended.clear();
-}
-
 void Engine::Impl::end_report() {
-    forget_ended();
+    ledger.forget_ended();
     count_queues();
     measure_costs();
     if (profiling) {
@@ -443,66 +459,85 @@ void Engine::Impl::measure_costs() {
 
 // ---------------------------------------------------------------- ends
 
-TokenDelta Engine::Impl::delta_of(const SampleSequence& sequence) const {
+TokenDelta Engine::Impl::delta_of(const OpenRequest& request, int sample) const {
     TokenDelta delta;
-    delta.request = sequence.request;
-    delta.sample = sequence.sample;
+    delta.request = request.id;
+    delta.sample = sample;
     delta.step = report.number;
-    delta.seed = sequence.answer.seed();
+    if (request.group)
+        delta.seed = request.group->sequences[size_t(sample)]->answer.seed();
     return delta;
 }
 
-/// Ends a sequence that has not ended, with a delta of its own. Where that fails it has not ended.
-void Engine::Impl::end(SampleSequence& sequence, FinishReason reason, const std::string& error,
+/// Ends an open sample, with a delta of its own. Where that fails it has not ended.
+void Engine::Impl::end(OpenRequest& request, int sample, FinishReason reason, const EndSentence& error,
                        std::vector<TokenDelta>& deltas) {
-    TokenDelta delta = delta_of(sequence);
-    delta.text = sequence.answer.rest(sequence.tokens);
-    delta.error = error;
+    TokenDelta delta = delta_of(request, sample);
+    if (request.group) {
+        const SampleSequence& sequence = *request.group->sequences[size_t(sample)];
+        delta.text = sequence.answer.rest(sequence.tokens);
+    }
+    if (error)
+        delta.error = *error;
     reserve_more(deltas);
-    close(sequence, reason, deltas.emplace_back(std::move(delta)));
+    close(request, sample, reason, deltas.emplace_back(std::move(delta)));
 }
 
-void Engine::Impl::end(SequenceGroup& group, FinishReason reason, const std::string& error,
-                       std::vector<TokenDelta>& deltas) {
-    for (const auto& sequence : group.sequences)
-        if (sequence->state != SequenceState::ended)
-            end(*sequence, reason, error, deltas);
-}
-
-/// The one place where an answer ends: its blocks go back, the delta says why and what it cost.
-void Engine::Impl::close(SampleSequence& sequence, FinishReason reason, TokenDelta& delta) noexcept {
-    SequenceGroup& group = sequence.group;
-    scheduler.remove(sequence);
-    unforked -= group.forks_wait && sequence.sample > 0;
-    sequence.timings.finished_ns = nanoseconds(Clock::now() - group.added);
-    delta.finish = reason;
-    delta.usage = {sequence.prompt_tokens, sequence.cached_tokens, sequence.answer.tokens(),
-                   sequence.preemptions};
-    delta.timings = sequence.timings;
-    if (--group.open > 0)
-        return;
-    if (group.deadline)
-        deadlines.erase({*group.deadline, sequence.request});
-    ended.push_back(sequence.request);
+/// The one place where a sample ends: its blocks go back, the delta says why and what it cost.
+void Engine::Impl::close(OpenRequest& request, int sample, FinishReason reason, TokenDelta& delta) noexcept {
+    SequenceGroup* const group = request.group.get();
+    if (group) {
+        SampleSequence& sequence = *group->sequences[size_t(sample)];
+        scheduler.remove(sequence);
+        unforked -= group->forks_wait && sample > 0;
+        delta.usage.cached_tokens = sequence.cached_tokens;
+        delta.usage.preemptions = sequence.preemptions;
+        delta.timings = sequence.timings;
+    }
+    delta.timings.finished_ns = nanoseconds(Clock::now() - request.added);
+    if (ledger.enter_end(request, sample, reason, delta) && group && group->deadline)
+        deadlines.erase({*group->deadline, request.id});
 }
 
 /// A step failed where it cannot be told which request caused it, or which sequences are intact: all requests
-/// end, from wherever they stand, and what is left is an engine without requests. Where memory is lacking for
-/// that, it can be called again.
+/// end, from wherever they stand, and what is left is an engine without requests. Where there is no memory
+/// for that, their ends stay ordered.
 void Engine::Impl::fail_all(const std::exception& failure, std::vector<TokenDelta>& deltas) {
-    if (!failing)
+    EndSentence why = no_memory;
+    try {
         spdlog::error("Step {} failed, and with it all requests: {}", report.number, failure.what());
-    failing = true;
+        why = std::make_shared<const std::string>("The engine failed in the middle of a step: " +
+                                                  sentence_of(failure));
+    } catch (const std::exception&) {
+        // There is no memory even to say so.
+    }
     runner.drain();
     scheduler.abandon();
-    const std::string why = "The engine failed in the middle of a step: " + sentence_of(failure);
-    for (auto& [id, group] : groups)
-        end(group, FinishReason::error, why, deltas);
-    endings.clear();
-    forget_ended();
-    failing = false;
+    for (auto& [id, request] : ledger.requests()) {
+        ledger.order_end(request, FinishReason::error, why);
+        if (request.group)
+            for (const auto& sequence : request.group->sequences)
+                scheduler.remove(*sequence);
+    }
+    try {
+        check_integrity();
+    } catch (const Error& error) {
+        break_down(error.what());
+    }
+    enter_ordered_ends(deltas);
+    ledger.forget_ended();
     count_queues();
-    check_integrity();
+}
+
+void Engine::Impl::break_down(const char* what) noexcept {
+    broken = true;
+    for (auto& [id, request] : ledger.requests())
+        ledger.order_end(request, FinishReason::error, engine_broken);
+    try {
+        spdlog::critical("The engine is broken and not run any more: {}", what);
+    } catch (const std::exception&) {
+        // The ends of the requests say so.
+    }
 }
 
 // ---------------------------------------------------------------- the rest
@@ -521,11 +556,14 @@ std::vector<float> Engine::Impl::score(const std::vector<TokenId>& ids) {
 void Engine::Impl::check_integrity() const {
     std::vector<const BlockTable*> tables;
     int slots = 0;
-    for (const auto& [id, group] : groups)
-        for (const auto& sequence : group.sequences) {
+    for (const auto& [id, request] : ledger.requests()) {
+        if (!request.group)
+            continue;
+        for (const auto& sequence : request.group->sequences) {
             tables.push_back(&sequence->table);
             slots += int(sequence->swap_slots.size());
         }
+    }
     store.check_integrity(tables);
     if (slots != swap.used())
         throw Error("The swap space is broken: sequences hold " + std::to_string(slots) + " slots, " +
@@ -541,20 +579,24 @@ void Engine::add(RequestId id, Request request) {
     impl_->add(id, std::move(request));
 }
 
+void Engine::add(Ledger::Ticket ticket, Request&& request) noexcept {
+    impl_->add(std::move(ticket), std::move(request));
+}
+
 void Engine::cancel(RequestId id, FinishReason reason) noexcept {
-    if (const auto group = impl_->groups.find(id); group != impl_->groups.end())
-        impl_->order_end(id, group->second, {reason, {}});
+    if (OpenRequest* const request = impl_->ledger.find(id))
+        impl_->ledger.order_end(*request, reason);
 }
 
 void Engine::cancel_all(FinishReason reason) noexcept {
-    for (auto& [id, group] : impl_->groups)
-        impl_->order_end(id, group, {reason, {}});
+    for (auto& [id, request] : impl_->ledger.requests())
+        impl_->ledger.order_end(request, reason);
 }
 
 void Engine::retune(RequestId id, const SamplingParams& params) {
     check_sampling(params, impl_->model->config.vocab);
-    if (const auto group = impl_->groups.find(id); group != impl_->groups.end())
-        for (const auto& sequence : group->second.sequences)
+    if (const OpenRequest* const request = impl_->ledger.find(id); request && request->group)
+        for (const auto& sequence : request->group->sequences)
             sequence->answer.retune(params);
 }
 
@@ -563,7 +605,7 @@ void Engine::set_budgets(int max_step_tokens, int max_sequences, int max_chunk) 
 }
 
 bool Engine::idle() const {
-    return impl_->groups.empty();
+    return impl_->ledger.empty();
 }
 
 const StepReport& Engine::step(std::vector<TokenDelta>& deltas) {
@@ -572,6 +614,14 @@ const StepReport& Engine::step(std::vector<TokenDelta>& deltas) {
 
 const StepReport* Engine::end_due(std::vector<TokenDelta>& deltas) {
     return impl_->end_due(deltas);
+}
+
+bool Engine::broken() const {
+    return impl_->broken;
+}
+
+void Engine::give_up() noexcept {
+    impl_->break_down("there was no memory for too long.");
 }
 
 std::optional<std::chrono::steady_clock::time_point> Engine::next_deadline() const {

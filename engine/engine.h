@@ -8,6 +8,7 @@
 #pragma once
 
 #include "engine/config.h"
+#include "engine/ledger.h"
 #include "engine/model/model.h"
 #include "engine/request.h"
 #include "engine/step_report.h"
@@ -28,8 +29,12 @@ public:
     /// Takes a request. One that can never fit, or makes no sense, is not refused by an exception: it ends at
     /// the next step with FinishReason::rejected and a sentence that says why, with the numbers. Throws
     /// std::bad_alloc where the engine's host has no memory for it; then it was never there.
-    /// `id` is the caller's, unique among requests that have not ended.
+    /// `id` is the caller's, unique among requests that have not ended: else it throws Error.
     void add(RequestId id, Request request);
+    /// The same for a request whose end is promised already: where it cannot be added, it ends at the next
+    /// step with FinishReason::error. `ticket` is the request's, from Ledger::ticket(). A request whose id is
+    /// in use is dropped, with a line in the log.
+    void add(Ledger::Ticket ticket, Request&& request) noexcept;
     /// Ends a request at the next step. Unknown ids (it may have ended just now) are ignored; the first
     /// reason given counts.
     void cancel(RequestId id, FinishReason reason = FinishReason::cancelled) noexcept;
@@ -50,14 +55,20 @@ public:
     /// Where the model cannot be run, the requests that were to run end with FinishReason::error. Where
     /// anything else fails, all requests do. Either way each of them ends exactly once, what the step had
     /// published stays, all blocks go back, and the engine is ready for the next request. Throws
-    /// std::bad_alloc where there is no memory even to end them all; the next call goes on with it. Throws
-    /// Error where the engine's books are wrong afterwards; then it cannot be used any more.
+    /// std::bad_alloc where there is no memory even to end them all; the next call goes on with it. Where the
+    /// engine's block accounting is wrong afterwards, it is broken.
     const StepReport& step(std::vector<TokenDelta>& deltas);
 
     /// Ends what is to end (cancelled, refused, out of time) without running anything: for an engine that is
     /// held. Returns the report of these ends, numbered like a step's and valid until the next, or null where
     /// there was nothing to end. Otherwise as step().
     const StepReport* end_due(std::vector<TokenDelta>& deltas);
+
+    /// Whether the engine is broken: nothing is run any more, and every request, later ones too, ends with
+    /// FinishReason::error.
+    bool broken() const;
+    /// Declares it broken, where there has been no memory to end requests for too long.
+    void give_up() noexcept;
 
     /// When the first of the requests' time limits passes, if any has one.
     std::optional<std::chrono::steady_clock::time_point> next_deadline() const;

@@ -9,10 +9,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bitset>
 #include <condition_variable>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -74,19 +72,10 @@ private:
     uint64_t dropped_ = 0;
 };
 
-/// A request whose end has not been written to the text queue.
-struct Open {
-    explicit Open(const Request& request)
-        : prompt_tokens(int(request.prompt.size())),
-          tokens(size_t(std::clamp(request.samples, 1, max_samples))) {
-        for (size_t sample = 0; sample < tokens.size(); ++sample)
-            samples.set(sample);
-    }
-
-    int prompt_tokens;
-    std::bitset<max_samples> samples; ///< those that have not ended
-    std::vector<int> tokens;          ///< of each sample, so far
-    bool lost = false;                ///< the engine does not have it: the loop itself is to end it
+/// A request on its way to the engine's thread, with all that it takes to end it.
+struct Submission {
+    Ledger::Ticket ticket;
+    Request request;
 };
 
 } // namespace
@@ -114,12 +103,8 @@ struct EngineLoop::Impl {
     void main();
     bool drain();
     void wait_for_work(std::unique_lock<std::mutex>& lock);
-    void add(RequestId id, Request&& request);
     void advance();
-    void keep_account(size_t first);
-    void end_lost();
     void publish();
-    bool all_said() const { return deltas.empty() && !any_lost; }
 
     std::unique_ptr<Engine> engine; ///< the engine's thread alone, but for its model
     const EngineConfig config;      ///< as it was in the beginning
@@ -128,8 +113,7 @@ struct EngineLoop::Impl {
     std::mutex mutex;
     std::condition_variable woken;
     std::vector<Command> commands;
-    std::map<RequestId, Open> open; ///< what was submitted and has not ended
-    bool ending = false;            ///< nothing is asked for any more
+    bool ending = false; ///< nothing is asked for any more
     std::atomic<bool> is_paused{false};
 
     // Text out.
@@ -143,9 +127,7 @@ struct EngineLoop::Impl {
     // The engine's thread alone.
     std::vector<Command> draining;
     std::vector<TokenDelta> deltas; ///< written, and not in the text queue yet
-    bool any_lost = false;
-    bool broken = false; ///< the engine is not to be touched any more
-    int retries = 0;     ///< how often in succession the engine found no memory to end what failed
+    int retries = 0; ///< how often in succession the engine has found no memory to end what failed
     bool paused = false;
     int64_t allowed_steps = 0; ///< while paused
 
@@ -155,13 +137,12 @@ struct EngineLoop::Impl {
 /// Sleeps until there is something to do: a command, the end, a time limit, or another try at what there was
 /// no memory for.
 void EngineLoop::Impl::wait_for_work(std::unique_lock<std::mutex>& lock) {
-    if (!all_said() || retries > 0) {
+    if (!deltas.empty() || retries > 0) {
         woken.wait_for(lock, retry_interval, [this] { return !commands.empty(); });
         return;
     }
     const auto called = [this] { return !commands.empty() || ending; };
-    const auto deadline = broken ? std::nullopt : engine->next_deadline();
-    if (deadline)
+    if (const auto deadline = engine->next_deadline())
         woken.wait_until(lock, *deadline, called);
     else
         woken.wait(lock, called);
@@ -173,7 +154,7 @@ bool EngineLoop::Impl::drain() {
     bool last = false;
     {
         std::unique_lock lock(mutex);
-        const bool may_step = !broken && !engine->idle() && (!paused || allowed_steps > 0);
+        const bool may_step = !engine->idle() && (!paused || allowed_steps > 0);
         if (!may_step || retries > 0)
             wait_for_work(lock);
         draining.swap(commands);
@@ -190,40 +171,23 @@ bool EngineLoop::Impl::drain() {
     if (!last)
         return true;
     paused = false;
-    if (!broken)
-        engine->cancel_all();
-    return !all_said() || !(broken || engine->idle());
+    engine->cancel_all();
+    return !deltas.empty() || !engine->idle();
 }
 
 void EngineLoop::Impl::main() {
     platform::set_thread_name("engine");
     while (drain()) {
-        if (!broken && !engine->idle())
+        if (!engine->idle())
             advance();
-        end_lost();
         publish();
-    }
-}
-
-/// A request comes in, or is to be ended at once.
-void EngineLoop::Impl::add(RequestId id, Request&& request) {
-    try {
-        if (broken)
-            throw Error("the engine is broken.");
-        engine->add(id, std::move(request));
-    } catch (const std::exception& failure) {
-        spdlog::error("Request {} could not be taken: {}", id, failure.what());
-        const std::lock_guard lock(mutex);
-        if (const auto it = open.find(id); it != open.end()) // else it ended when the engine broke
-            it->second.lost = any_lost = true;
     }
 }
 
 /// A step or, while the engine is held, only what ends without one.
 void EngineLoop::Impl::advance() {
-    const size_t first = deltas.size();
     try {
-        if (paused && allowed_steps == 0) {
+        if (engine->broken() || (paused && allowed_steps == 0)) {
             if (const StepReport* report = engine->end_due(deltas))
                 reports.push(*report);
         } else {
@@ -235,67 +199,8 @@ void EngineLoop::Impl::advance() {
             allowed_steps = 0; // steps that were asked for are not saved up for the next request
         retries = 0;
     } catch (const std::bad_alloc&) {
-        retries += 1;
-        broken = retries > max_retries;
-    } catch (const std::exception& failure) {
-        spdlog::critical("The engine is broken: {}", failure.what());
-        broken = true;
-    }
-    keep_account(first);
-    if (broken) {
-        spdlog::critical("The engine is not run any more.");
-        retries = 0;
-        const std::lock_guard lock(mutex);
-        for (auto& [id, request] : open)
-            request.lost = any_lost = true;
-    }
-}
-
-/// Notes what the deltas from `first` on say: what ends with them is open no longer.
-void EngineLoop::Impl::keep_account(size_t first) {
-    const std::lock_guard lock(mutex);
-    for (size_t i = first; i < deltas.size(); ++i) {
-        const TokenDelta& delta = deltas[i];
-        const auto it = open.find(delta.request);
-        if (it == open.end())
-            continue;
-        Open& request = it->second;
-        request.tokens[size_t(delta.sample)] += delta.token.has_value();
-        if (delta.finish != FinishReason::none)
-            request.samples.reset(size_t(delta.sample));
-        if (request.samples.none())
-            open.erase(it);
-    }
-}
-
-/// Ends what the engine does not have, as far as there is memory to say so.
-void EngineLoop::Impl::end_lost() {
-    if (!any_lost)
-        return;
-    const std::lock_guard lock(mutex);
-    try {
-        for (auto it = open.begin(); it != open.end();) {
-            auto& [id, request] = *it;
-            for (size_t sample = 0; request.lost && sample < max_samples; ++sample) {
-                if (!request.samples[sample])
-                    continue;
-                TokenDelta delta;
-                delta.request = id;
-                delta.sample = int(sample);
-                delta.finish = FinishReason::error;
-                delta.usage.prompt_tokens = request.prompt_tokens;
-                delta.usage.completion_tokens = request.tokens[sample];
-                delta.error = broken
-                                  ? "The engine has broken; the log says how. Load the model again to go on."
-                                  : "There was no memory left for the request.";
-                deltas.push_back(std::move(delta));
-                request.samples.reset(sample);
-            }
-            it = request.samples.none() ? open.erase(it) : std::next(it);
-        }
-        any_lost = false;
-    } catch (const std::bad_alloc&) {
-        // Tried again before long.
+        if (++retries > max_retries && !engine->broken())
+            engine->give_up();
     }
 }
 
@@ -348,18 +253,10 @@ EngineLoop::~EngineLoop() {
 
 void EngineLoop::submit(RequestId id, Request request) {
     // Everything that may fail for want of memory, before the request counts as taken.
-    std::map<RequestId, Open> fresh;
-    auto node = fresh.extract(fresh.emplace(id, request).first);
-    Impl& loop = *impl_;
-    {
-        const std::lock_guard lock(loop.mutex);
-        if (loop.open.contains(id))
-            throw Error("There is a request " + std::to_string(id) + " already.");
-        loop.commands.push_back(
-            [id, request = std::move(request)](Impl& its) mutable { its.add(id, std::move(request)); });
-        loop.open.insert(std::move(node));
-    }
-    loop.woken.notify_one();
+    const auto submission = std::make_shared<Submission>(Ledger::ticket(id, request), std::move(request));
+    impl_->post([submission](Impl& loop) {
+        loop.engine->add(std::move(submission->ticket), std::move(submission->request));
+    });
 }
 
 void EngineLoop::cancel(RequestId id, FinishReason reason) {

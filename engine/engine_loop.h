@@ -5,8 +5,7 @@
 // engine never waits for its readers, and its readers never wait for the engine.
 //
 // Whatever happens, each sample of a request that submit() took ends exactly once: also where the engine has
-// no memory for the request, and where the engine itself breaks. A broken engine is not run any more; what is
-// asked of it ends with FinishReason::error.
+// no memory for the request, and where the engine itself breaks (see Ledger).
 #pragma once
 
 #include "engine/engine.h"
@@ -26,8 +25,8 @@ public:
 
     // Any thread. None of these wait for a step.
 
-    /// Takes a request under the caller's `id` (see new_request_id()). Throws Error where a request of this
-    /// id has not ended yet; then, and where it throws std::bad_alloc, nothing is taken.
+    /// Takes a request under the caller's `id` (see new_request_id()), which no open request has: a second
+    /// one of that id is dropped, with a line in the log. Throws std::bad_alloc; then nothing is taken.
     void submit(RequestId id, Request request);
     void cancel(RequestId id, FinishReason reason = FinishReason::cancelled);
     void retune(RequestId id, const SamplingParams& params);

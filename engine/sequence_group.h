@@ -1,8 +1,8 @@
 // What the engine keeps of a request: one sequence per sample, and what they have in common.
 #pragma once
 
-#include "engine/admission.h"
 #include "engine/answer.h"
+#include "engine/ledger.h"
 #include "engine/schedule/sequence.h"
 
 #include <chrono>
@@ -27,13 +27,13 @@ struct SampleSequence : Sequence {
 
 /// The sequences of a request, until the last of them has ended.
 struct SequenceGroup {
-    std::chrono::steady_clock::time_point added;
+    explicit SequenceGroup(OpenRequest& its_request) : request(its_request) {}
+
+    OpenRequest& request;
     std::optional<std::chrono::steady_clock::time_point> deadline;
     std::vector<std::unique_ptr<SampleSequence>> sequences; ///< one per sample
     /// Samples 1, 2, … begin when sample 0 has read the prompt: they share what it has computed.
     bool forks_wait = false;
-    int open = 0;      ///< samples that have not ended
-    Admission ordered; ///< why it is to end at the next step, if it is
 };
 
 } // namespace orrery
