@@ -63,7 +63,7 @@ public:
         const auto start = Clock::now();
         while (true) {
             while (outcome.streams.size() < round.arrivals.size() &&
-                   is_due(round.arrivals[outcome.streams.size()], outcome.streams))
+                   (engine_.idle() || is_due(round.arrivals[outcome.streams.size()], outcome)))
                 add(round.arrivals[outcome.streams.size()], outcome.streams);
             if (engine_.idle())
                 break;
@@ -77,10 +77,11 @@ public:
     }
 
 private:
-    static bool is_due(const Arrival& arrival, const std::vector<Stream>& before) {
-        return std::ranges::all_of(before, [&](const Stream& stream) {
-            return stream.ended || stream.tokens.size() >= size_t(arrival.after_tokens);
-        });
+    static bool is_due(const Arrival& arrival, const Outcome& outcome) {
+        return outcome.steps.size() >= size_t(arrival.after_steps) &&
+               std::ranges::all_of(outcome.streams, [&](const Stream& stream) {
+                   return stream.ended || stream.tokens.size() >= size_t(arrival.after_tokens);
+               });
     }
 
     void add(const Arrival& arrival, std::vector<Stream>& streams) {
@@ -157,7 +158,8 @@ double tokens_per_s(WorkloadKind kind, const Outcome& outcome) {
 }
 
 /// Seconds from each arrival to the first token, and between tokens: of all requests or, where the round is
-/// about one of them, the first of that one, and the second of the others while that one is waited for.
+/// about some of them, the first of these, and the second of the others while the first of these is waited
+/// for.
 void collect_latencies(const Outcome& outcome, std::vector<double>& first, std::vector<double>& between) {
     const auto probe =
         std::ranges::find_if(outcome.streams, [](const Stream& s) { return s.arrival->probe; });
@@ -172,6 +174,16 @@ void collect_latencies(const Outcome& outcome, std::vector<double>& first, std::
             if (!has_probe || (stream.tokens[i] > probe->added && stream.tokens[i] <= probe->tokens.front()))
                 between.push_back(seconds(stream.tokens[i] - stream.tokens[i - 1]));
     }
+}
+
+/// How long the request took that its round is not about; 0 where there is none.
+double long_prompt_ms(const std::vector<Outcome>& outcomes) {
+    std::vector<double> times;
+    for (const Outcome& outcome : outcomes)
+        for (const Stream& stream : outcome.streams)
+            if (!stream.arrival->probe)
+                times.push_back(seconds(stream.tokens.back() - stream.added));
+    return median(times) * 1e3;
 }
 
 /// Operations of the weight matrices for one token through all layers; a multiply-add counts as two.
@@ -263,6 +275,8 @@ BenchResult summarise(WorkloadKind kind, const std::string& variant, const std::
     result.cache_hit_rate =
         result.prompt_tokens > 0 ? double(result.cached_tokens) / double(result.prompt_tokens) : 0.0;
 
+    if (kind == WorkloadKind::fairness)
+        result.long_prompt_ms = long_prompt_ms(outcomes);
     summarise_cache(outcomes, config, result);
 
     double time = 0.0;

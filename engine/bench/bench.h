@@ -64,8 +64,10 @@ struct BenchResult {
     /// New tokens in the steps that read no prompt, by the time of these steps: what one stream and many are
     /// compared by. 0 where every step reads a prompt.
     double decode_tokens_per_s = 0.0;
-    Percentiles ttft_ms; ///< from a request's arrival to its first token. mixed: the long prompt's
+    Percentiles ttft_ms; ///< from a request's arrival to its first token. mixed: the long prompt's;
+                         ///< fairness: the questions', where there are any
     Percentiles itl_ms; ///< between two tokens of a request. mixed: the chats', while the long prompt is read
+    double long_prompt_ms = 0.0; ///< fairness: from the long prompt's arrival to its last token; else 0
     double cache_hit_rate = 0.0; ///< cached_tokens / prompt_tokens
 
     // The cache's blocks, after each step.

@@ -76,6 +76,7 @@ nlohmann::json bench_to_json(const std::vector<BenchResult>& results) {
             {"decode_tokens_per_s", r.decode_tokens_per_s},
             {"ttft_ms", to_json(r.ttft_ms)},
             {"itl_ms", to_json(r.itl_ms)},
+            {"long_prompt_ms", r.long_prompt_ms},
             {"requests", r.requests},
             {"prompt_tokens", r.prompt_tokens},
             {"cached_tokens", r.cached_tokens},
@@ -109,11 +110,11 @@ nlohmann::json bench_to_json(const std::vector<BenchResult>& results) {
 
 std::string bench_to_table(const std::vector<BenchResult>& results) {
     std::vector<Row> rows = {{"workload", "tokens/s", "decoding", "TTFT ms p50/p90/p99", "ITL ms p50/p90/p99",
-                              "cached", "running", "waiting", "preempted", "KV blocks", "KV waste",
-                              "read GB/s of limit", "GOP/s of int8 peak"}};
+                              "long prompt ms", "cached", "running", "waiting", "preempted", "KV blocks",
+                              "KV waste", "read GB/s of limit", "GOP/s of int8 peak"}};
     for (const BenchResult& r : results) {
         rows.push_back({r.workload + (r.variant.empty() ? "" : ", " + r.variant), show(r.tokens_per_s),
-                        show(r.decode_tokens_per_s), show(r.ttft_ms), show(r.itl_ms),
+                        show(r.decode_tokens_per_s), show(r.ttft_ms), show(r.itl_ms), show(r.long_prompt_ms),
                         format("%.0f %%", 100.0 * r.cache_hit_rate), std::to_string(r.max_running),
                         std::to_string(r.max_waiting), std::to_string(r.preemptions),
                         format("%d of %d", r.peak_blocks, r.blocks), format("%.1f %%", 100.0 * r.kv_waste),

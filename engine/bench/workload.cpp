@@ -11,9 +11,10 @@ namespace orrery {
 
 namespace {
 
-constexpr std::array kinds = {WorkloadKind::decode, WorkloadKind::prefill, WorkloadKind::batch,
-                              WorkloadKind::prefix, WorkloadKind::mixed,   WorkloadKind::overload};
-constexpr std::array names = {"decode", "prefill", "batch", "prefix", "mixed", "overload"};
+constexpr std::array kinds = {WorkloadKind::decode,  WorkloadKind::prefill, WorkloadKind::batch,
+                              WorkloadKind::prefix,  WorkloadKind::mixed,   WorkloadKind::overload,
+                              WorkloadKind::fairness};
+constexpr std::array names = {"decode", "prefill", "batch", "prefix", "mixed", "overload", "fairness"};
 
 /// Makes requests of random tokens, no two alike, and keeps account of what they need.
 class Maker {
@@ -123,6 +124,20 @@ std::vector<Round> mixed_rounds(Maker& maker, const WorkloadSizes& sizes) {
     return rounds;
 }
 
+/// Short questions by themselves, a long prompt by itself, and both together.
+std::vector<Round> fairness_rounds(Maker& maker, const WorkloadSizes& sizes) {
+    std::vector<Round> rounds;
+    for (const char* variant : {"questions alone", "long prompt alone", "both together"}) {
+        Round round{variant, {}};
+        if (variant != std::string("questions alone"))
+            round.arrivals.push_back({maker.request(sizes.long_prompt, sizes.long_tokens)});
+        for (int i = 0; variant != std::string("long prompt alone") && i < sizes.questions; ++i)
+            round.arrivals.push_back({maker.request(sizes.question, sizes.question), 0, true, 1 + i / 2});
+        rounds.push_back(std::move(round));
+    }
+    return rounds;
+}
+
 } // namespace
 
 std::span<const WorkloadKind> all_workloads() {
@@ -136,8 +151,9 @@ const char* workload_name(WorkloadKind kind) {
 WorkloadKind workload_kind(const std::string& name) {
     const auto* const found = std::ranges::find(names, name);
     if (found == names.end())
-        throw Error("'" + name +
-                    "' is no workload: there are decode, prefill, batch, prefix, mixed and overload.");
+        throw Error(
+            "'" + name +
+            "' is no workload: there are decode, prefill, batch, prefix, mixed, overload and fairness.");
     return kinds[size_t(found - names.begin())];
 }
 
@@ -170,6 +186,9 @@ Workload make_workload(WorkloadKind kind, const WorkloadSizes& sizes, EngineConf
         break;
     case WorkloadKind::overload:
         rounds.push_back(streams(maker, sizes));
+        break;
+    case WorkloadKind::fairness:
+        std::ranges::move(fairness_rounds(maker, sizes), std::back_inserter(rounds));
         break;
     }
     // A third of what the streams come to need, though most of what they need at first: so some wait, and of

@@ -17,6 +17,7 @@ enum class WorkloadKind : uint8_t {
     prefix,   ///< a long beginning, first unknown, then known: to one stream and to many
     mixed,    ///< a long prompt arrives while chats are running
     overload, ///< more streams than the cache can hold
+    fairness, ///< short questions arrive while a long prompt is being read
 };
 
 std::span<const WorkloadKind> all_workloads();
@@ -42,13 +43,15 @@ struct WorkloadSizes {
     int chat_tokens = 64;
     int long_prompt = 4096;
     int long_tokens = 16;
+    int questions = 16; ///< of fairness, two in each step; each of `question` tokens, and as many new ones
 };
 
 /// One request of a workload, and when it comes.
 struct Arrival {
     Request request;
     int after_tokens = 0; ///< once every request before it has so many new tokens; 0: at once
-    bool probe = false;   ///< the request that the round is about
+    bool probe = false;   ///< a request that the round is about
+    int after_steps = 0;  ///< not before so many steps of the round, as long as there is anything to run
 };
 
 /// Requests that are measured together.

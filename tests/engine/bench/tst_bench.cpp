@@ -37,6 +37,7 @@ BenchOptions small() {
     options.sizes.chat_tokens = 24;
     options.sizes.long_prompt = 200;
     options.sizes.long_tokens = 4;
+    options.sizes.questions = 6;
     options.engine.max_step_tokens = 48;
     options.engine.check = true;
     return options;
@@ -66,6 +67,7 @@ private slots:
     void prefix_is_found_the_second_time();
     void mixed();
     void overload_waits_and_gives_way();
+    void fairness();
     void figures_agree();
     void json_and_table();
     void it_can_be_stopped();
@@ -192,10 +194,27 @@ void TestBench::overload_waits_and_gives_way() {
     QVERIFY(r.preemptions > 0);
 }
 
+void TestBench::fairness() {
+    const auto results = run(WorkloadKind::fairness);
+    QCOMPARE(results.size(), size_t(3));
+    const BenchResult &questions = results[0], &alone = results[1], &both = results[2];
+    QCOMPARE(questions.requests, 6);
+    QCOMPARE(questions.long_prompt_ms, 0.0);
+    QCOMPARE(alone.requests, 1);
+    QCOMPARE(both.requests, 7);
+    QCOMPARE(both.prompt_tokens, questions.prompt_tokens + alone.prompt_tokens);
+    QCOMPARE(both.generated_tokens, questions.generated_tokens + alone.generated_tokens);
+    QVERIFY(alone.long_prompt_ms > 0.0 && both.long_prompt_ms > 0.0);
+    verify_order(questions.ttft_ms);
+    verify_order(both.ttft_ms);
+    // The questions are answered while the long prompt is read.
+    QVERIFY(both.max_running > 2);
+}
+
 void TestBench::figures_agree() {
     BenchOptions options = small();
     const auto results = run_benchmark(model(), options);
-    QCOMPARE(results.size(), size_t(9)); // prefix has three variants, mixed has two
+    QCOMPARE(results.size(), size_t(12)); // prefix and fairness have three variants, mixed has two
     for (const BenchResult& r : results) {
         // Where a step writes and reads no prompt, it writes at some speed; and then faster than with
         // prompts.
