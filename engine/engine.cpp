@@ -432,7 +432,7 @@ void Engine::Impl::end_report() {
 }
 
 void Engine::Impl::count_queues() {
-    report.running = int32_t(scheduler.running().size());
+    report.running = int32_t(scheduler.running().size()) - scheduler.joined();
     report.waiting = scheduler.waiting() + unforked;
     report.swapped = scheduler.swapped();
     const BlockPool& pool = store.pool();

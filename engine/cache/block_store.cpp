@@ -50,13 +50,12 @@ const Hash128& BlockStore::hash_of(BlockTable& table, std::span<const TokenId> t
 }
 
 const BlockStore::Match& BlockStore::match(BlockTable& table, std::span<const TokenId> tokens, int limit) {
-    assert(table.blocks.empty());
     match_.blocks.clear();
     match_.unheld = 0;
     match_.partial = {};
     if (!prefix_cache_)
         return match_;
-    int block = 0;
+    int block = int(table.blocks.size());
     for (; (block + 1) * block_size_ <= limit; ++block) {
         const int32_t found = index_.find(hash_of(table, tokens, block), slice(tokens, block));
         if (found < 0)
@@ -75,14 +74,20 @@ const BlockStore::Match& BlockStore::match(BlockTable& table, std::span<const To
 }
 
 void BlockStore::adopt(BlockTable& table, const Match& match) {
-    assert(table.blocks.empty());
     reserve_more(table.blocks, match.blocks.size());
     for (const int32_t block : match.blocks) {
         pool_.share(block);
         table.blocks.push_back(block);
         event(BlockEventKind::shared, block, table.request);
     }
-    table.indexed = int(match.blocks.size());
+    table.indexed = int(table.blocks.size());
+}
+
+bool BlockStore::same_prefix(BlockTable& a, std::span<const TokenId> a_tokens, BlockTable& b,
+                             std::span<const TokenId> b_tokens, int block) {
+    const size_t end = size_t(block + 1) * size_t(block_size_);
+    return prefix_cache_ && a_tokens.size() >= end && b_tokens.size() >= end &&
+           hash_of(a, a_tokens, block) == hash_of(b, b_tokens, block);
 }
 
 int32_t BlockStore::take(RequestId request) noexcept {

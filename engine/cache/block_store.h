@@ -28,11 +28,14 @@ public:
         int unheld = 0;               ///< how many of them no table names, and would no longer be available
         PrefixIndex::Partial partial; ///< after them, a block whose beginning can be copied
     };
-    /// Looks up the longest prefix of `tokens` that is cached, at most `limit` tokens of it. `table` is empty
-    /// and remembers the hashes. The result is valid until the next call.
+    /// Looks up the longest prefix of `tokens` that is cached, at most `limit` tokens of it, after the whole
+    /// blocks that `table` has already; it remembers the hashes. The result is valid until the next call.
     const Match& match(BlockTable& table, std::span<const TokenId> tokens, int limit);
-    /// The empty table takes the whole blocks of the match.
+    /// The table takes the whole blocks of the match.
     void adopt(BlockTable& table, const Match& match);
+    /// Whether two sequences have the same tokens up to the end of a block, which could then be shared.
+    bool same_prefix(BlockTable& a, std::span<const TokenId> a_tokens, BlockTable& b,
+                     std::span<const TokenId> b_tokens, int block);
 
     /// Appends blocks until the table covers `tokens` tokens. Returns false, and changes nothing, where
     /// not enough are available.

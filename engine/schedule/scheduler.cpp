@@ -32,6 +32,7 @@ Scheduler::Scheduler(BlockStore& store, HostSwap& swap, SchedulerPolicy policy, 
 
 void Scheduler::enqueue(Sequence& sequence) {
     sequence.state = SequenceState::waiting;
+    sequence.passed_over = 0;
     waiting_.insert(&sequence);
 }
 
@@ -39,19 +40,23 @@ const StepPlan& Scheduler::plan() {
     plan_.clear();
     copies_.clear();
     budget_ = limits_.max_step_tokens;
-    out_of_blocks_ = false;
 
-    // Sequences that were passed over, the longest first; answers, which need one token each; prompts, which
-    // take what is left in as large pieces as they can get.
-    for (int steps = longest_wait_; steps > 0; --steps)
-        serve([steps](const Sequence& s) { return s.passed_over == steps; });
-    serve([](const Sequence& s) { return s.deficit() == 1; });
-    serve([](const Sequence& s) { return s.deficit() > 1; });
+    // What was passed over, the longest first; answers, which need one token each; prompts, which share what
+    // is left.
+    const auto is_answer = [](const Sequence& s) { return s.deficit() == 1; };
+    for (int steps = longest_wait_; steps > 0; --steps) {
+        serve([&](const Sequence& s) { return is_answer(s) && s.passed_over == steps; });
+        if (prompts_passed_over_ == steps)
+            serve_prompts();
+    }
+    serve(is_answer);
 
-    // No sequence joins a step in which another one is preempted, or would have to be: they would only
-    // preempt each other in turns.
-    if (plan_.preemptions.empty() && !out_of_blocks_)
+    // No sequence joins a step in which another one is preempted: they would only preempt each other in
+    // turns. Nor does one in a step in which another one found no blocks: those are promised, see admit().
+    if (plan_.preemptions.empty())
         admit_waiting();
+    serve(is_answer);
+    serve_prompts();
 
     close_plan();
     return plan_;
@@ -61,11 +66,17 @@ const StepPlan& Scheduler::plan() {
 /// for the plan alone.
 void Scheduler::close_plan() {
     longest_wait_ = 0;
+    bool prompts_wait = false, prompts_go_on = false;
     for (Sequence* sequence : running_) {
-        sequence->passed_over = sequence->planned || budget_ > 0 ? 0 : sequence->passed_over + 1;
+        const bool is_prompt = sequence->deficit() > 1;
+        prompts_wait |= is_prompt && !sequence->planned;
+        prompts_go_on |= is_prompt && sequence->planned;
+        sequence->passed_over = is_prompt || sequence->planned || budget_ > 0 ? 0 : sequence->passed_over + 1;
         longest_wait_ = std::max(longest_wait_, sequence->passed_over);
         sequence->planned = false;
     }
+    prompts_passed_over_ = prompts_wait && !prompts_go_on && budget_ == 0 ? prompts_passed_over_ + 1 : 0;
+    longest_wait_ = std::max(longest_wait_, prompts_passed_over_);
     reserve_more(plan_.copies, copies_.size());
     for (const Copy& copy : copies_)
         plan_.copies.push_back({copy.from, copy.sequence->table.blocks[size_t(copy.index)]});
@@ -94,16 +105,75 @@ int Scheduler::chunk(const Sequence& sequence) const {
 template <typename Choice>
 void Scheduler::serve(Choice choice) {
     // Victims stand behind `i`, so that the loop is not disturbed.
-    for (size_t i = 0; i < running_.size() && budget_ > 0; ++i) {
-        Sequence& sequence = *running_[i];
-        if (sequence.planned || !choice(sequence))
-            continue;
-        const int tokens = chunk(sequence);
-        if (make_room(sequence, tokens))
-            give_tokens(sequence, tokens);
-        else
-            out_of_blocks_ = true;
+    for (size_t i = 0; i < running_.size() && budget_ > 0; ++i)
+        if (!running_[i]->planned && choice(*running_[i]))
+            serve(*running_[i], budget_);
+}
+
+void Scheduler::serve(Sequence& sequence, int limit) {
+    if (!sequence.begun)
+        begin(sequence);
+    const int tokens = std::min(chunk(sequence), limit);
+    if (make_room(sequence, tokens))
+        give_tokens(sequence, tokens);
+}
+
+/// Divides the budget that is left among the prompts.
+void Scheduler::serve_prompts() {
+    prompts_.clear();
+    for (Sequence* sequence : running_)
+        if (!sequence->planned && sequence->deficit() > 1)
+            prompts_.push_back(sequence);
+    if (prompts_.empty() || budget_ == 0)
+        return;
+    Sequence& first = *prompts_.front();
+    const auto others = std::partition(prompts_.begin() + 1, prompts_.end(),
+                                       [&](Sequence* other) { return shares_budget(first, *other); });
+    std::sort(prompts_.begin() + 1, others, [this](const Sequence* a, const Sequence* b) {
+        return std::pair(a->deficit(), before_(b, a)) < std::pair(b->deficit(), before_(a, b));
+    });
+    std::sort(others, prompts_.end(), before_);
+    int64_t wanted = 0;
+    for (auto sharing = prompts_.begin() + 1; sharing != others; ++sharing)
+        wanted += chunk(**sharing);
+    serve(first, budget_ - int(std::min<int64_t>(budget_ / 2, wanted)));
+    for (size_t i = 1; i < prompts_.size() && budget_ > 0; ++i)
+        if (prompts_[i]->state == SequenceState::running) // else it has been preempted meanwhile
+            serve(*prompts_[i], budget_);
+}
+
+/// Whether a prompt has a share of the budget beside the first one.
+bool Scheduler::shares_budget(Sequence& first, Sequence& other) {
+    if (before_.policy == SchedulerPolicy::priority && other.priority < first.priority)
+        return false;
+    // A block that the first one is about to compute will be found in the cache.
+    const int next = first.computed / store_.block_size();
+    return other.begun || other.computed / store_.block_size() > next ||
+           !store_.same_prefix(first.table, first.tokens, other.table, other.tokens, next);
+}
+
+/// The sequence is about to get its first tokens: what was computed since it joined is found now, and of the
+/// block after it as much as agrees is copied.
+void Scheduler::begin(Sequence& sequence) {
+    const BlockStore::Match& match = store_.match(sequence.table, sequence.tokens, sequence.length() - 1);
+    store_.adopt(sequence.table, match);
+    const int whole = int(sequence.table.blocks.size());
+    sequence.computed = whole * store_.block_size();
+    const int unheld = match.partial.block >= 0 && store_.pool().users(match.partial.block) == 0;
+    // The source must not be taken for something else in this step, and nothing may lack blocks for it.
+    if (match.partial.tokens > 0 &&
+        store_.pool().available() - unheld >= promised_blocks() + int(running_.size()) - 1) {
+        reserve_more(copies_);
+        store_.pin(match.partial.block);
+        copies_.push_back({&sequence, whole, match.partial.block, false});
+        store_.extend(sequence.table, sequence.computed + match.partial.tokens);
+        sequence.computed += match.partial.tokens;
     }
+    plan_.saved_tokens += sequence.computed;
+    if (!sequence.has_run)
+        sequence.cached_tokens = sequence.computed;
+    reserve_lists(sequence);
+    sequence.begun = true;
 }
 
 void Scheduler::give_tokens(Sequence& sequence, int tokens) {
@@ -120,7 +190,10 @@ bool Scheduler::make_room(Sequence& sequence, int tokens) {
         Sequence& last = *running_.back();
         if (&last == &sequence)
             return false;
-        preempt(last, sequence);
+        if (last.begun)
+            preempt(last, sequence);
+        else
+            send_back(last);
     }
     return true;
 }
@@ -167,7 +240,7 @@ void Scheduler::preempt(Sequence& victim, const Sequence& beneficiary) {
     store_.release(victim.table);
     victim.computed = 0;
     victim.preemptions += 1;
-    victim.passed_over = 0;
+    victim.begun = false;
     running_.pop_back();
     enqueue(victim);
 }
@@ -182,9 +255,24 @@ void Scheduler::withdraw(Sequence& victim) {
     plan_.parts.erase(part);
     for (size_t i = copies_.size(); i-- > 0;)
         if (copies_[i].sequence == &victim) {
-            store_.undo_replace(victim.table, copies_[i].index, copies_[i].from);
+            if (copies_[i].replaces) {
+                store_.undo_replace(victim.table, copies_[i].index, copies_[i].from);
+            } else {
+                store_.unpin(copies_[i].from);
+                victim.computed =
+                    copies_[i].index * store_.block_size(); // what was to be copied is not there
+            }
             copies_.erase(copies_.begin() + std::ptrdiff_t(i));
         }
+}
+
+/// A sequence that has joined and not begun goes back to the queue. It has computed nothing.
+void Scheduler::send_back(Sequence& sequence) {
+    assert(!sequence.begun && !sequence.planned);
+    store_.release(sequence.table);
+    sequence.computed = 0;
+    std::erase(running_, &sequence);
+    enqueue(sequence);
 }
 
 bool Scheduler::swap_is_better(const Sequence& victim) const {
@@ -200,14 +288,19 @@ int Scheduler::missing_blocks(const Sequence& sequence) const {
     return store_.blocks_for(sequence.length()) - int(sequence.table.blocks.size());
 }
 
-void Scheduler::admit_waiting() {
-    if (waiting_.empty())
-        return;
-    // Blocks that running sequences have not taken yet, but will need for the tokens they have.
+/// Blocks that the running sequences have not taken yet, but will need for the tokens they have.
+int Scheduler::promised_blocks() const {
     int promised = 0;
     for (const Sequence* sequence : running_)
         promised += missing_blocks(*sequence);
-    while (budget_ > 0 && int(running_.size()) < limits_.max_sequences && !waiting_.empty()) {
+    return promised;
+}
+
+void Scheduler::admit_waiting() {
+    if (waiting_.empty())
+        return;
+    int promised = promised_blocks();
+    while (int(running_.size()) < limits_.max_sequences && !waiting_.empty()) {
         Sequence& sequence = **waiting_.begin();
         if (!admit(sequence, promised))
             return;
@@ -219,60 +312,56 @@ void Scheduler::admit_waiting() {
 /// push out others at once, one block is left for each sequence that runs already.
 bool Scheduler::admit(Sequence& sequence, int promised) {
     const bool swapped = !sequence.swap_slots.empty();
+    if (swapped && budget_ == 0)
+        return false; // what comes back is used in the same step
     // At least one token is computed, or there would be no logits to draw from.
     const int limit = swapped ? sequence.swapped_tokens : sequence.length() - 1;
     const BlockStore::Match& match = store_.match(sequence.table, sequence.tokens, limit);
     const int whole = int(match.blocks.size());
     const int needed = store_.blocks_for(sequence.length()) - whole;
-    const int left = store_.pool().available() - match.unheld - promised - int(running_.size()) - needed;
-    if (left < 0)
+    if (store_.pool().available() - match.unheld - promised - int(running_.size()) - needed < 0)
         return false;
 
     store_.adopt(sequence.table, match);
     sequence.computed = whole * store_.block_size();
-    if (swapped) {
-        sequence.computed = sequence.swapped_tokens;
-        store_.extend(sequence.table, sequence.computed);
-        // What is still in the cache need not be brought back.
-        for (size_t i = size_t(whole); i < sequence.swap_slots.size(); ++i) {
-            plan_.swap_ins.push_back({sequence.table.blocks[i], sequence.swap_slots[i]});
-            store_.event(BlockEventKind::swapped_in, sequence.table.blocks[i], sequence.request);
-        }
-        forget_swapped(sequence);
-    } else if (match.partial.tokens > 0 && left > 0) {
-        // The source must not be taken for something else in this step: that is what the block to spare is
-        // for.
-        reserve_more(copies_);
-        store_.pin(match.partial.block);
-        copies_.push_back({&sequence, whole, match.partial.block, false});
-        store_.extend(sequence.table, sequence.computed + match.partial.tokens);
-        sequence.computed += match.partial.tokens;
-    }
-    if (!swapped)
-        plan_.saved_tokens += sequence.computed;
-    if (!sequence.has_run)
-        sequence.cached_tokens = sequence.computed;
-
     waiting_.erase(waiting_.begin());
     start_running(sequence);
-    const int tokens = chunk(sequence);
-    [[maybe_unused]] const bool fits = store_.extend(sequence.table, sequence.computed + tokens);
-    assert(fits);
-    give_tokens(sequence, tokens);
+    if (swapped)
+        swap_in(sequence, whole);
     return true;
+}
+
+/// Brings back what was swapped out and is not in the cache any more, and goes on where the sequence stopped.
+void Scheduler::swap_in(Sequence& sequence, int whole) {
+    sequence.computed = sequence.swapped_tokens;
+    store_.extend(sequence.table, sequence.computed);
+    for (size_t i = size_t(whole); i < sequence.swap_slots.size(); ++i) {
+        plan_.swap_ins.push_back({sequence.table.blocks[i], sequence.swap_slots[i]});
+        store_.event(BlockEventKind::swapped_in, sequence.table.blocks[i], sequence.request);
+    }
+    forget_swapped(sequence);
+    sequence.begun = true;
+    serve(sequence, std::max(1, budget_ / 2));
 }
 
 void Scheduler::start_running(Sequence& sequence) {
     sequence.state = SequenceState::running;
-    if (!sequence.has_run) {
-        // So that a step allocates nothing; only very long answers grow on the way.
-        const int most = std::min(sequence.max_length, sequence.length() + 4096);
-        sequence.tokens.reserve(size_t(most));
-        sequence.table.blocks.reserve(size_t(store_.blocks_for(most)));
-        sequence.table.chain.reserve(size_t(store_.blocks_for(most)) + 1);
-    }
-    sequence.has_run = true;
     running_.insert(std::ranges::upper_bound(running_, &sequence, before_), &sequence);
+}
+
+/// So that a step allocates nothing; only very long answers grow on the way.
+void Scheduler::reserve_lists(Sequence& sequence) {
+    if (sequence.has_run)
+        return;
+    const int most = std::min(sequence.max_length, sequence.length() + 4096);
+    sequence.tokens.reserve(size_t(most));
+    sequence.table.blocks.reserve(size_t(store_.blocks_for(most)));
+    sequence.table.chain.reserve(size_t(store_.blocks_for(most)) + 1);
+    sequence.has_run = true;
+}
+
+int Scheduler::joined() const {
+    return int(std::ranges::count(running_, false, &Sequence::begun));
 }
 
 void Scheduler::complete() {
@@ -304,11 +393,18 @@ int Scheduler::unused_slots() const {
 }
 
 void Scheduler::fork(Sequence& parent, Sequence& child) {
-    if (int(running_.size()) >= limits_.max_sequences)
-        return enqueue(child);
+    // What has not begun leaves its place to a sample whose prompt has been read.
+    if (int(running_.size()) >= limits_.max_sequences) {
+        const auto last = std::ranges::find(running_.rbegin(), running_.rend(), false, &Sequence::begun);
+        if (last == running_.rend())
+            return enqueue(child);
+        send_back(**last);
+    }
     store_.fork(parent.table, child.table);
     child.computed = child.max_computed = parent.computed;
     child.cached_tokens = parent.computed;
+    reserve_lists(child);
+    child.begun = true;
     start_running(child);
 }
 

@@ -8,13 +8,21 @@
 //
 //  - A step never exceeds the token budget, and no more than `max_sequences` sequences run.
 //  - Sequences that are one token behind (answers being written) go before those that are further behind
-//    (prompts); prompts share what is left in policy order, in pieces. A sequence that the budget passed
-//    over the longest goes before all others in the next step, so that none starves.
+//    (prompts). What the budget passed over the longest, an answer or the prompts together, goes before all
+//    others in the next step, so that none starves.
+//  - Prompts share what is left. The first by policy gets at least half of it, rounded up, as long as it has
+//    so much to read: so it never starves, and every prompt becomes the first. The rest goes to the others,
+//    the one with the least to read first (shortest remaining processing time, Schrage 1968): of L tokens
+//    that are left in each step, a prompt of r tokens has been read after ceil(s / floor(L / 2)) steps, s
+//    being r and what those have to read that have less. What they do not need goes to the first.
+//  - A prompt that has not begun and whose next block the first one computes too waits for that block.
 //  - When blocks run out, the last sequence by policy gives way to one that stands before it. The first
 //    by policy can always go on: nothing deadlocks, provided that every sequence alone fits the pool, which
 //    the caller sees to.
 //  - A waiting sequence joins as soon as the blocks for all of its present tokens are there, in policy order;
-//    the head of the queue is not overtaken.
+//    the head of the queue is not overtaken. Until it gets its first tokens it holds no more than the blocks
+//    that it found in the cache, and goes back to the queue where these, or its place, are needed.
+//  - Under the priority policy, prompts of a lower priority than the first one's have no share of their own.
 //  - Under the priority policy a level of priority counts for `arrivals_per_priority` places in the queue:
 //    a waiting request is overtaken by so many later requests per level at the most.
 //  - The cost of a step does not depend on how many sequences wait.
@@ -74,8 +82,12 @@ public:
     void set_limits(const SchedulerLimits& limits) { limits_ = limits; }
     void set_costs(const PreemptionCosts& costs) { costs_ = costs; }
 
-    const std::vector<Sequence*>& running() const { return running_; } ///< in policy order
-    int waiting() const { return int(waiting_.size()) - swapped_; }
+    /// The batch, in policy order: those included that have not begun.
+    const std::vector<Sequence*>& running() const { return running_; }
+    /// Without tokens so far, since they came or were last preempted; the swapped ones are counted apart.
+    int waiting() const { return int(waiting_.size()) - swapped_ + joined(); }
+    /// How many of the batch have not begun.
+    int joined() const;
     int swapped() const { return swapped_; }
     bool idle() const { return running_.empty() && waiting_.empty(); }
     /// Slots of held blocks that no token has been written to; of a shared block they count once.
@@ -94,18 +106,26 @@ private:
     int chunk(const Sequence& sequence) const;
     template <typename Choice>
     void serve(Choice choice);
+    void serve(Sequence& sequence, int limit);
+    void serve_prompts();
+    bool shares_budget(Sequence& first, Sequence& other);
+    void begin(Sequence& sequence);
     void give_tokens(Sequence& sequence, int tokens);
     bool make_room(Sequence& sequence, int tokens);
     bool try_room(Sequence& sequence, int tokens);
     bool is_shared(int32_t block) const;
     void preempt(Sequence& victim, const Sequence& beneficiary);
     void withdraw(Sequence& victim);
+    void send_back(Sequence& sequence);
     bool swap_is_better(const Sequence& victim) const;
     void admit_waiting();
     bool admit(Sequence& sequence, int promised);
+    void swap_in(Sequence& sequence, int whole);
     void start_running(Sequence& sequence);
+    void reserve_lists(Sequence& sequence);
     void forget_swapped(Sequence& sequence) noexcept;
     int missing_blocks(const Sequence& sequence) const;
+    int promised_blocks() const;
 
     BlockStore& store_;
     HostSwap& swap_;
@@ -116,13 +136,14 @@ private:
 
     std::vector<Sequence*> running_;
     std::set<Sequence*, Before> waiting_;
-    int swapped_ = 0;      ///< how many of those that wait have their blocks in host memory
-    int longest_wait_ = 0; ///< the largest `passed_over`
+    int swapped_ = 0;             ///< how many of those that wait have their blocks in host memory
+    int longest_wait_ = 0;        ///< the largest `passed_over`, that of the prompts included
+    int prompts_passed_over_ = 0; ///< for how many steps in succession none of the prompts got a token
 
     // The step being planned.
     StepPlan plan_;
     int budget_ = 0;
-    bool out_of_blocks_ = false; ///< a sequence that was due found no blocks
+    std::vector<Sequence*> prompts_; ///< those to be served
     /// Copies of this step: for whom, where in its table. The source is pinned until the plan is done.
     struct Copy {
         Sequence* sequence;

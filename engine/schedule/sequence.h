@@ -13,7 +13,7 @@ namespace orrery {
 
 enum class SequenceState : uint8_t {
     waiting, ///< in the queue, without blocks on the device
-    running, ///< gets tokens in every step that has some for it
+    running, ///< in the batch: gets tokens in every step that has some for it
     ended,
 };
 
@@ -37,6 +37,7 @@ struct Sequence {
     int32_t cached_tokens = 0; ///< prompt tokens that were found in the cache when it first ran
     int32_t preemptions = 0;
     bool has_run = false;
+    bool begun = false; ///< has been given tokens since it joined the batch
 
     SequenceState state = SequenceState::waiting;
     bool planned = false;    ///< gets tokens in the step that is being planned

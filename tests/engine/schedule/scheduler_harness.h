@@ -8,6 +8,7 @@
 #include "tests/engine/schedule/scheduled_device.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -66,10 +67,9 @@ public:
         const std::vector<Sequence*> ran = scheduler.running();
         const StepPlan& plan = scheduler.plan();
         check(plan);
-        if (!plan.preemptions.empty())
-            for (const Sequence* sequence : scheduler.running())
-                if (std::ranges::find(ran, sequence) == ran.end())
-                    throw Error("a sequence joins while another one has to give way");
+        check_joins(ran, plan);
+        if (watch)
+            watch(plan);
         device.carry_out(plan);
         std::vector<Sequence*> due;
         for (const StepPlan::Part& part : plan.parts)
@@ -133,6 +133,24 @@ public:
                         std::to_string(written.size()) + " of " + std::to_string(all) + " are written");
     }
 
+    /// A sequence joins only where none is preempted or lacks blocks, and where the blocks are there for all
+    /// the tokens that those in the batch have.
+    void check_joins(const std::vector<Sequence*>& ran, const StepPlan& plan) const {
+        const auto is_new = [&](const Sequence* sequence) {
+            return std::ranges::find(ran, sequence) == ran.end();
+        };
+        if (std::ranges::none_of(scheduler.running(), is_new))
+            return;
+        if (!plan.preemptions.empty())
+            throw Error("a sequence joins while another one has to give way");
+        int missing = 0;
+        for (const Sequence* sequence : scheduler.running())
+            missing += std::max(0, store.blocks_for(sequence->length()) - int(sequence->table.blocks.size()));
+        if (missing > store.pool().available())
+            throw Error("a sequence joins, and " + std::to_string(missing - store.pool().available()) +
+                        " blocks are not there");
+    }
+
     /// What every plan must keep to.
     void check(const StepPlan& plan) const {
         const auto must = [](bool holds, const char* what) {
@@ -155,6 +173,11 @@ public:
         must(int(scheduler.running().size()) <= limits.max_sequences, "too many sequences run");
         must(!plan.parts.empty() || scheduler.idle(), "nothing runs although something could");
         must(plan.swap_outs.empty() || plan.swap_ins.empty(), "blocks go and come in one step");
+        for (const auto& sequence : sequences)
+            if (sequence->state == SequenceState::waiting)
+                must(sequence->computed == 0 && sequence->passed_over == 0 && !sequence->begun &&
+                         sequence->table.blocks.empty(),
+                     "a waiting sequence keeps something of its time in the batch");
         const int left = limits.max_step_tokens - tokens;
         for (const Sequence* sequence : scheduler.running()) {
             if (left == 0 || seen.contains(sequence))
@@ -178,6 +201,7 @@ public:
     ScheduledDevice device;
     SchedulerLimits limits;
     int capacity;
+    std::function<void(const StepPlan&)> watch; ///< called with each plan before it is carried out
     std::vector<std::unique_ptr<Sequence>> sequences;
     std::vector<Sequence*> ended;
 
