@@ -133,7 +133,8 @@ void TestWorkload::prompts_share_the_prefix_and_nothing_else() {
             continue;
         const bool one = round.variant.starts_with("one stream");
         QCOMPARE(round.arrivals.size(), one ? size_t(1) : size_t(sizes.streams));
-        for (const auto& [request, after, probe] : round.arrivals) {
+        for (const Arrival& arrival : round.arrivals) {
+            const Request& request = arrival.request;
             variants[{request.prompt.begin(), request.prompt.begin() + 48}].push_back(round.variant);
             rests.insert({request.prompt.begin() + 48, request.prompt.end()});
             QCOMPARE(request.prompt.size(), size_t(48 + (one ? sizes.question : sizes.stream_prompt)));
