@@ -21,9 +21,9 @@ ModelRunner::ModelRunner(Decoder& decoder, kernels::Backend& backend, const kern
       cache_(backend, spec) {
     // The first measure of what a swap costs: one block, there and back.
     const StepPlan::Swap first = {.block = 0, .slot = 0};
-    HostSwap swap(backend, block_bytes_, block_bytes_);
+    HostSwap swap(backend, block_bytes_, block_bytes_, 1);
     std::vector<int32_t> slots;
-    if (!swap.take(1, slots))
+    if (!swap.hold({&first.block, 1}, 0, slots))
         throw OutOfMemory("There is no host memory for a block of the key/value cache, " +
                           std::to_string(block_bytes_) + " bytes.");
     copy_out({&first, 1}, swap);
