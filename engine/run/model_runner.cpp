@@ -40,6 +40,11 @@ void ModelRunner::reserve(int max_rows, int max_outputs) {
         logits = platform::host_array<float>(size_t(max_outputs) * size_t(decoder_.config().vocab),
                                              "the logits of a step");
     decoder_.reserve(max_rows, max_outputs, max_positions_);
+    for (std::vector<int32_t>* list : {&ids_, &positions_, &slots_})
+        list->reserve(size_t(max_rows));
+    output_rows_.reserve(size_t(max_outputs));
+    spans_.reserve(size_t(max_outputs));
+    block_tables_.reserve(size_t(max_outputs) * size_t(max_positions_ / block_size_ + 1));
     if (max_outputs > max_outputs_)
         logits_.swap(logits);
     max_rows_ = max_rows;

@@ -44,7 +44,7 @@ void TestHostSwap::there_are_as_many_slots_as_fit() {
     QCOMPARE(swap.used(), 1);
     QVERIFY(swap.hold(std::vector{7, 8}, 3, first)); // what was given back is there again
     for (const int32_t slot : first)
-        QVERIFY(swap.offset_of(slot) + 10 <= swap.chunk(swap.chunk_of(slot)).bytes);
+        QVERIFY(swap.offset_of(slot) + 10 <= swap.chunk(swap.chunk_of(slot)).size);
     QVERIFY(swap.offset_of(first[0]) != swap.offset_of(first[1]));
 }
 
