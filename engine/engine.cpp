@@ -114,7 +114,7 @@ Engine::Impl::Impl(std::shared_ptr<Model> its_model, const EngineConfig& asked)
       decoder(model->weights, *backend),
       runner(decoder, *backend, cache_specs(config, model->config), rules.capacity),
       store(config.blocks, config.block_size, config.prefix_cache),
-      swap(*backend, config.swap_bytes, runner.block_bytes()),
+      swap(*backend, config.swap_bytes, runner.block_bytes(), config.blocks),
       scheduler(store, swap, config.policy, config.preemption,
                 {config.max_step_tokens, config.max_sequences, config.max_chunk}) {
     runner.reserve(config.max_step_tokens, config.max_sequences);
@@ -559,19 +559,17 @@ std::vector<float> Engine::Impl::score(const std::vector<TokenId>& ids) {
 
 void Engine::Impl::check_integrity() const {
     std::vector<const BlockTable*> tables;
-    int slots = 0;
+    std::vector<int32_t> slots;
     for (const auto& [id, request] : ledger.requests()) {
         if (!request.group)
             continue;
         for (const auto& sequence : request.group->sequences) {
             tables.push_back(&sequence->table);
-            slots += int(sequence->swap_slots.size());
+            slots.insert(slots.end(), sequence->swap_slots.begin(), sequence->swap_slots.end());
         }
     }
     store.check_integrity(tables);
-    if (slots != swap.used())
-        throw Error("The swap space is broken: sequences hold " + std::to_string(slots) + " slots, " +
-                    std::to_string(swap.used()) + " are in use.");
+    swap.check_integrity(slots);
 }
 
 Engine::Engine(std::shared_ptr<Model> model, const EngineConfig& config)

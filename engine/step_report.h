@@ -26,13 +26,13 @@ struct ReportRow {
 };
 
 enum class BlockEventKind : uint8_t {
-    allocated, ///< taken for a sequence; its old content is gone
-    filled,    ///< its last slot was written: it can be found as a prefix
-    shared,    ///< another sequence began to use it
-    freed,     ///< one user fewer; with none left it is cached (if filled) or free
-    evicted,   ///< its cached content was given up for another use
-    swapped_out,
-    swapped_in,
+    allocated,   ///< taken for a sequence; its old content is gone
+    filled,      ///< its last slot was written: it can be found as a prefix
+    shared,      ///< another sequence began to use it, or one that was swapped out uses it again
+    freed,       ///< one user fewer; with none left it is cached (if filled) or free
+    evicted,     ///< its cached content was given up for another use
+    swapped_out, ///< its content went to host memory, before another use
+    swapped_in,  ///< filled from host memory
 };
 
 struct BlockEvent {
@@ -86,7 +86,7 @@ struct StepReport {
     int32_t blocks_free = 0;    ///< without content
     int32_t blocks_cached = 0;  ///< in no table, but their content can be found as a prefix
     int32_t blocks_held = 0;    ///< in the table of at least one sequence
-    int32_t blocks_swapped = 0; ///< in host memory
+    int32_t blocks_swapped = 0; ///< kept for swapped sequences: in host memory, or still on the device
     /// Slots of held blocks that no token has been written to; of a shared block they count once.
     int32_t slots_unused = 0;
 

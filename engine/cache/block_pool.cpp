@@ -27,9 +27,8 @@ BlockPool::Taken BlockPool::take() {
 }
 
 void BlockPool::share(int32_t block) {
-    assert(users(block) > 0 || has_content(block));
     if (users_[size_t(block)]++ == 0)
-        unlink(cached_, block);
+        unlink(list_of(block), block);
 }
 
 bool BlockPool::release(int32_t block) {

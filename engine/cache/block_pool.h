@@ -37,7 +37,7 @@ public:
     };
     /// A block with one user and no content. At least one must be available.
     Taken take();
-    /// One user more. The block is held or cached.
+    /// One user more. A block that was free has the content that was last written to it.
     void share(int32_t block);
     /// One user fewer; with none left, the block becomes cached where it has content, free where it has none.
     /// Returns whether none is left.

@@ -96,6 +96,8 @@ int32_t BlockStore::take(RequestId request) noexcept {
         index_.erase(taken.block);
         event(BlockEventKind::evicted, taken.block, request);
     }
+    if (const int32_t slot = swap_ ? swap_->evict(taken.block) : -1; slot >= 0)
+        event(BlockEventKind::swapped_out, taken.block, swap_->owner(slot));
     event(BlockEventKind::allocated, taken.block, request);
     return taken.block;
 }
@@ -108,6 +110,18 @@ bool BlockStore::extend(BlockTable& table, int tokens) {
     for (int i = 0; i < missing; ++i)
         table.blocks.push_back(take(table.request));
     return true;
+}
+
+void BlockStore::restore(BlockTable& table, std::span<const int32_t> blocks) {
+    reserve_more(table.blocks, blocks.size());
+    for (const int32_t block : blocks) // all of them before one is taken
+        if (block >= 0)
+            pool_.share(block);
+    for (const int32_t block : blocks) {
+        if (block >= 0)
+            event(BlockEventKind::shared, block, table.request);
+        table.blocks.push_back(block >= 0 ? block : take(table.request));
+    }
 }
 
 void BlockStore::fork(const BlockTable& from, BlockTable& to) {

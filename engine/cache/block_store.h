@@ -8,6 +8,7 @@
 
 #include "engine/cache/block_pool.h"
 #include "engine/cache/block_table.h"
+#include "engine/cache/host_swap.h"
 #include "engine/cache/prefix_index.h"
 #include "engine/step_report.h"
 
@@ -41,6 +42,10 @@ public:
     /// not enough are available.
     bool extend(BlockTable& table, int tokens);
 
+    /// Appends blocks to the table: it shares those that are named, and takes fresh ones in the place of
+    /// every -1. There must be enough.
+    void restore(BlockTable& table, std::span<const int32_t> blocks);
+
     /// Another table that names the same blocks; a shared one is copied before it is written to.
     void fork(const BlockTable& from, BlockTable& to);
     /// Puts a fresh block in the place of a shared one. The table's claim on the old block stays with the
@@ -52,6 +57,10 @@ public:
     /// A claim on a block that no table names, so that its content stays until it has been copied.
     void pin(int32_t block) noexcept { pool_.share(block); }
     void unpin(int32_t block) noexcept { pool_.release(block); }
+
+    /// Where the content of blocks goes that are taken while a preempted sequence holds it; null: it is lost.
+    void set_swap(HostSwap* swap) { swap_ = swap; }
+    bool prefix_cache() const { return prefix_cache_; }
 
     /// Tells that keys and values of the first `computed` of `tokens` are there: blocks that became full can
     /// be found from now on.
@@ -81,6 +90,7 @@ private:
     BlockPool pool_;
     PrefixIndex index_;
     Match match_;
+    HostSwap* swap_ = nullptr;
     StepReport* report_ = nullptr;
 };
 

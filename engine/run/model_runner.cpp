@@ -41,9 +41,9 @@ ModelRunner::ModelRunner(Decoder& decoder, kernels::Backend& backend,
       caches_(backend, caches) {
     // The first measure of what a swap costs: one block, there and back.
     const StepPlan::Swap first = {.block = 0, .slot = 0};
-    HostSwap swap(backend, caches_.block_bytes, caches_.block_bytes);
+    HostSwap swap(backend, caches_.block_bytes, caches_.block_bytes, 1);
     std::vector<int32_t> slots;
-    if (!swap.take(1, slots))
+    if (!swap.hold({&first.block, 1}, 0, slots))
         throw OutOfMemory("There is no host memory for a block of the key/value cache, " +
                           std::to_string(caches_.block_bytes) + " bytes.");
     copy_out({&first, 1}, swap);
@@ -60,6 +60,11 @@ void ModelRunner::reserve(int max_rows, int max_outputs) {
         logits = platform::host_array<float>(size_t(max_outputs) * size_t(decoder_.config().vocab),
                                              "the logits of a step");
     decoder_.reserve(max_rows, max_outputs, max_positions_);
+    for (std::vector<int32_t>* list : {&ids_, &positions_, &slots_})
+        list->reserve(size_t(max_rows));
+    output_rows_.reserve(size_t(max_outputs));
+    spans_.reserve(size_t(max_outputs));
+    block_tables_.reserve(size_t(max_outputs) * size_t(max_positions_ / block_size_ + 1));
     if (max_outputs > max_outputs_)
         logits_.swap(logits);
     max_rows_ = max_rows;

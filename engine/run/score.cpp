@@ -42,12 +42,15 @@ std::vector<float> score(const std::vector<TokenId>& ids, int vocab, int max_row
     auto out = logits.begin();
     try {
         for (int first = 0; first < length; first += chunk) {
+            plan.swap_outs = swap.pending(); // what preempted sequences hold of the blocks that it takes
             plan.parts = {{&borrowed.sequence, first, std::min(chunk, length - first)}};
             runner.prepare(plan, swap, true);
             out = std::ranges::copy(runner.run(), out).out;
+            swap.copied();
         }
     } catch (...) {
         runner.drain();
+        swap.lost();
         throw;
     }
     return logits;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <tuple>
+#include <utility>
 
 namespace orrery {
 
@@ -28,7 +29,9 @@ Scheduler::Scheduler(BlockStore& store, HostSwap& swap, SchedulerPolicy policy, 
       before_{policy},
       preemption_(preemption),
       limits_(limits),
-      waiting_(before_) {}
+      waiting_(before_) {
+    store_.set_swap(&swap_);
+}
 
 void Scheduler::enqueue(Sequence& sequence) {
     sequence.state = SequenceState::waiting;
@@ -81,8 +84,11 @@ void Scheduler::close_plan() {
     for (const Copy& copy : copies_)
         plan_.copies.push_back({copy.from, copy.sequence->table.blocks[size_t(copy.index)]});
     let_go_of_sources();
-    for (const StepPlan::Part& part : plan_.parts)
+    plan_.swap_outs.assign(swap_.pending().begin(), swap_.pending().end());
+    for (const StepPlan::Part& part : plan_.parts) {
         plan_.tokens += part.tokens;
+        plan_.saved_tokens += std::exchange(part.sequence->saved_tokens, 0);
+    }
 }
 
 /// The copies of this step need their sources no longer.
@@ -169,7 +175,7 @@ void Scheduler::begin(Sequence& sequence) {
         store_.extend(sequence.table, sequence.computed + match.partial.tokens);
         sequence.computed += match.partial.tokens;
     }
-    plan_.saved_tokens += sequence.computed;
+    sequence.saved_tokens = sequence.computed;
     if (!sequence.has_run)
         sequence.cached_tokens = sequence.computed;
     reserve_lists(sequence);
@@ -224,23 +230,24 @@ bool Scheduler::is_shared(int32_t block) const {
 void Scheduler::preempt(Sequence& victim, const Sequence& beneficiary) {
     assert(&victim == running_.back());
     withdraw(victim);
-    const bool swap =
-        swap_is_better(victim) && swap_.take(store_.blocks_for(victim.computed), victim.swap_slots);
+    // A block that is begun and shared is not kept: others will write to it.
+    const int begun = victim.computed / store_.block_size();
+    if (victim.computed % store_.block_size() != 0 &&
+        store_.pool().users(victim.table.blocks[size_t(begun)]) > 1)
+        victim.computed = begun * store_.block_size();
+    const std::span<const int32_t> blocks(victim.table.blocks.data(),
+                                          size_t(store_.blocks_for(victim.computed)));
+    const bool swap = swap_is_better(victim) && swap_.hold(blocks, victim.request, victim.swap_slots);
     swapped_ += swap;
     plan_.preemptions.push_back({victim.request, beneficiary.request,
                                  swap ? PreemptionKind::swap : PreemptionKind::recompute,
                                  int32_t(victim.table.blocks.size())});
-    if (swap) {
-        victim.swapped_tokens = victim.computed;
-        for (size_t i = 0; i < victim.swap_slots.size(); ++i) {
-            plan_.swap_outs.push_back({victim.table.blocks[i], victim.swap_slots[i]});
-            store_.event(BlockEventKind::swapped_out, victim.table.blocks[i], victim.request);
-        }
-    }
+    victim.swapped_tokens = swap ? victim.computed : 0;
     store_.release(victim.table);
     victim.computed = 0;
     victim.preemptions += 1;
     victim.begun = false;
+    victim.saved_tokens = 0;
     running_.pop_back();
     enqueue(victim);
 }
@@ -275,12 +282,21 @@ void Scheduler::send_back(Sequence& sequence) {
     enqueue(sequence);
 }
 
+/// What both ways may lose are the blocks that no other sequence holds: to be copied twice, or to be computed
+/// again. Blocks of others that the prefix index knows are found again either way.
 bool Scheduler::swap_is_better(const Sequence& victim) const {
     const int blocks = store_.blocks_for(victim.computed);
-    if (preemption_ == PreemptionMode::recompute || blocks == 0)
+    int own = 0, tokens = victim.computed;
+    for (int i = 0; i < blocks; ++i) {
+        const int32_t block = victim.table.blocks[size_t(i)];
+        const bool shared = store_.pool().users(block) > 1;
+        own += !shared;
+        tokens -= shared && store_.prefix_cache() ? store_.block_size() : 0;
+    }
+    if (preemption_ == PreemptionMode::recompute || tokens <= 0)
         return false;
     return preemption_ == PreemptionMode::swap ||
-           blocks * costs_.ns_per_swapped_block < victim.computed * costs_.ns_per_token;
+           own * costs_.ns_per_swapped_block < tokens * costs_.ns_per_token;
 }
 
 /// Blocks that a sequence still lacks for the tokens it has.
@@ -318,8 +334,14 @@ bool Scheduler::admit(Sequence& sequence, int promised) {
     const int limit = swapped ? sequence.swapped_tokens : sequence.length() - 1;
     const BlockStore::Match& match = store_.match(sequence.table, sequence.tokens, limit);
     const int whole = int(match.blocks.size());
-    const int needed = store_.blocks_for(sequence.length()) - whole;
-    if (store_.pool().available() - match.unheld - promised - int(running_.size()) - needed < 0)
+    int available = store_.pool().available() - match.unheld;
+    int needed = store_.blocks_for(sequence.length()) - whole;
+    if (swapped) {
+        needed -= find_swapped(sequence, whole);
+        for (const int32_t block : restored_)
+            available -= block >= 0 && store_.pool().users(block) == 0;
+    }
+    if (available - promised - int(running_.size()) - needed < 0)
         return false;
 
     store_.adopt(sequence.table, match);
@@ -331,14 +353,35 @@ bool Scheduler::admit(Sequence& sequence, int promised) {
     return true;
 }
 
-/// Brings back what was swapped out and is not in the cache any more, and goes on where the sequence stopped.
-void Scheduler::swap_in(Sequence& sequence, int whole) {
-    sequence.computed = sequence.swapped_tokens;
-    store_.extend(sequence.table, sequence.computed);
+/// Finds the blocks of a swapped sequence after the first `whole` ones. Returns how many of them are still on
+/// the device. Where the content of one is lost, it and those after it will be computed again.
+int Scheduler::find_swapped(Sequence& sequence, int whole) {
+    restored_.clear();
+    int found = 0;
     for (size_t i = size_t(whole); i < sequence.swap_slots.size(); ++i) {
-        plan_.swap_ins.push_back({sequence.table.blocks[i], sequence.swap_slots[i]});
-        store_.event(BlockEventKind::swapped_in, sequence.table.blocks[i], sequence.request);
+        const int32_t slot = sequence.swap_slots[i];
+        const int32_t block = swap_.block_of(slot);
+        if (block < 0 && !swap_.on_host(slot))
+            break;
+        restored_.push_back(block);
+        found += block >= 0;
     }
+    return found;
+}
+
+/// Brings back what was swapped out and is not on the device any more, and goes on where the sequence
+/// stopped.
+void Scheduler::swap_in(Sequence& sequence, int whole) {
+    store_.restore(sequence.table, restored_);
+    for (size_t i = 0; i < restored_.size(); ++i) {
+        if (restored_[i] >= 0)
+            continue;
+        const int32_t block = sequence.table.blocks[size_t(whole) + i];
+        plan_.swap_ins.push_back({block, sequence.swap_slots[size_t(whole) + i]});
+        store_.event(BlockEventKind::swapped_in, block, sequence.request);
+    }
+    sequence.computed =
+        std::min(sequence.swapped_tokens, int(sequence.table.blocks.size()) * store_.block_size());
     forget_swapped(sequence);
     sequence.begun = true;
     serve(sequence, std::max(1, budget_ / 2));
@@ -365,6 +408,7 @@ int Scheduler::joined() const {
 }
 
 void Scheduler::complete() {
+    swap_.copied();
     for (const StepPlan::Part& part : plan_.parts) {
         Sequence& sequence = *part.sequence;
         sequence.computed = part.first + part.tokens;
@@ -421,13 +465,7 @@ void Scheduler::remove(Sequence& sequence) noexcept {
 
 void Scheduler::abandon() noexcept {
     let_go_of_sources();
-    for (Sequence* sequence : waiting_) {
-        const auto begins_in = [&](const StepPlan::Swap& out) {
-            return out.slot == sequence->swap_slots.front();
-        };
-        if (!sequence->swap_slots.empty() && std::ranges::any_of(plan_.swap_outs, begins_in))
-            forget_swapped(*sequence);
-    }
+    swap_.lost();
 }
 
 /// The slots are free for the next victim, which is in a later step at the earliest.

@@ -16,6 +16,9 @@
 //    that are left in each step, a prompt of r tokens has been read after ceil(s / floor(L / 2)) steps, s
 //    being r and what those have to read that have less. What they do not need goes to the first.
 //  - A prompt that has not begun and whose next block the first one computes too waits for that block.
+//  - A sequence that is swapped out keeps what it has computed. Nothing is copied until a block of it is
+//  taken
+//    for something else (see HostSwap).
 //  - When blocks run out, the last sequence by policy gives way to one that stands before it. The first
 //    by policy can always go on: nothing deadlocks, provided that every sequence alone fits the pool, which
 //    the caller sees to.
@@ -120,6 +123,7 @@ private:
     bool swap_is_better(const Sequence& victim) const;
     void admit_waiting();
     bool admit(Sequence& sequence, int promised);
+    int find_swapped(Sequence& sequence, int whole);
     void swap_in(Sequence& sequence, int whole);
     void start_running(Sequence& sequence);
     void reserve_lists(Sequence& sequence);
@@ -144,6 +148,7 @@ private:
     StepPlan plan_;
     int budget_ = 0;
     std::vector<Sequence*> prompts_; ///< those to be served
+    std::vector<int32_t> restored_;  ///< blocks of a swapped sequence: where its content is, or -1
     /// Copies of this step: for whom, where in its table. The source is pinned until the plan is done.
     struct Copy {
         Sequence* sequence;

@@ -31,10 +31,12 @@ struct Sequence {
         0; ///< the largest `computed` has ever been: below it, computing is computing again
     BlockTable table;
 
-    std::vector<int32_t> swap_slots; ///< host memory that holds the blocks of a sequence that was swapped out
-    int32_t swapped_tokens = 0;      ///< what `computed` was then
+    std::vector<int32_t>
+        swap_slots;             ///< of a sequence that was swapped out: where its blocks are kept, in order
+    int32_t swapped_tokens = 0; ///< what they hold
 
     int32_t cached_tokens = 0; ///< prompt tokens that were found in the cache when it first ran
+    int32_t saved_tokens = 0;  ///< found in the cache when it began, until its first tokens are planned
     int32_t preemptions = 0;
     bool has_run = false;
     bool begun = false; ///< has been given tokens since it joined the batch

@@ -1,6 +1,7 @@
 // What one step is to do: which sequences get how many tokens, and which blocks move before they are run.
 #pragma once
 
+#include "engine/cache/host_swap.h"
 #include "engine/schedule/sequence.h"
 #include "engine/step_report.h"
 #include "kernels/backend.h"
@@ -18,11 +19,7 @@ struct StepPlan {
         /// Whether the sequence catches up, so that its next token can be drawn.
         bool catches_up() const { return first + tokens == sequence->length(); }
     };
-    /// A block's content goes to host memory or comes from there.
-    struct Swap {
-        int32_t block = 0;
-        int32_t slot = 0;
-    };
+    using Swap = BlockSwap;
 
     // In the order in which they are carried out: what leaves the device, before its blocks are written
     // again; what comes back; copies; then the parts, in one forward pass.

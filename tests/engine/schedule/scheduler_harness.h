@@ -33,7 +33,7 @@ class SchedulerHarness {
 public:
     explicit SchedulerHarness(const SchedulerSetup& setup)
         : store(setup.blocks, setup.block_size, setup.prefix_cache),
-          swap(*backend, size_t(setup.swap_blocks), 1),
+          swap(*backend, size_t(setup.swap_blocks), 1, setup.blocks),
           scheduler(store, swap, setup.policy, setup.preemption, setup.limits),
           device(setup.blocks, setup.block_size),
           limits(setup.limits),
@@ -106,14 +106,13 @@ public:
 
     void check_integrity() const {
         std::vector<const BlockTable*> tables;
-        size_t swapped = 0;
+        std::vector<int32_t> slots;
         for (const auto& sequence : sequences) {
             tables.push_back(&sequence->table);
-            swapped += sequence->swap_slots.size();
+            slots.insert(slots.end(), sequence->swap_slots.begin(), sequence->swap_slots.end());
         }
         store.check_integrity(tables);
-        if (int(swapped) != swap.used())
-            throw Error("swap slots are lost");
+        swap.check_integrity(slots);
         check_unused_slots();
     }
 
@@ -172,7 +171,10 @@ public:
         must(tokens == plan.tokens && tokens <= limits.max_step_tokens, "the budget is exceeded");
         must(int(scheduler.running().size()) <= limits.max_sequences, "too many sequences run");
         must(!plan.parts.empty() || scheduler.idle(), "nothing runs although something could");
-        must(plan.swap_outs.empty() || plan.swap_ins.empty(), "blocks go and come in one step");
+        std::set<int32_t> going, slots;
+        for (const StepPlan::Swap& out : plan.swap_outs)
+            must(going.insert(out.block).second && slots.insert(out.slot).second,
+                 "a block is swapped out twice in one step");
         for (const auto& sequence : sequences)
             if (sequence->state == SequenceState::waiting)
                 must(sequence->computed == 0 && sequence->passed_over == 0 && !sequence->begun &&

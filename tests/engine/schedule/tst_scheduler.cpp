@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 
 using namespace orrery;
@@ -41,6 +42,11 @@ private slots:
     void who_joins_leaves_a_block_for_each_who_runs();
     void the_last_by_policy_gives_way();
     void swapped_blocks_come_back();
+    void swapping_copies_no_block_that_others_hold_data() { with_and_without_prefixes(); }
+    void swapping_copies_no_block_that_others_hold();
+    void swapping_copies_only_what_is_overwritten_data() { with_and_without_prefixes(); }
+    void swapping_copies_only_what_is_overwritten();
+    void shared_blocks_cost_nothing_to_compute_again();
     void the_cheaper_preemption_is_chosen();
     void a_prefix_hit_counts_in_tokens();
     void the_beginning_stays_the_longest();
@@ -54,6 +60,13 @@ private slots:
     void who_joins_is_promised_the_blocks_of_its_prompt();
     void anything_may_happen_data();
     void anything_may_happen();
+
+private:
+    static void with_and_without_prefixes() {
+        QTest::addColumn<bool>("prefix_cache");
+        QTest::newRow("with prefixes") << true;
+        QTest::newRow("without prefixes") << false;
+    }
 };
 
 void TestScheduler::decodes_go_first_and_prompts_share_the_rest() {
@@ -243,6 +256,91 @@ void TestScheduler::swapped_blocks_come_back() {
     QCOMPARE(harness.swap.used(), 0);
 }
 
+void TestScheduler::swapping_copies_no_block_that_others_hold() {
+    // Eight samples of one prompt of ten blocks; their answers need more than the pool has. Blocks of the
+    // prompt are held by those that go on, and in no step copied for one that does not.
+    QFETCH(bool, prefix_cache);
+    Harness harness({.blocks = 30,
+                     .limits = {64, 8, 0},
+                     .preemption = PreemptionMode::swap,
+                     .swap_blocks = 200,
+                     .prefix_cache = prefix_cache});
+    Sequence& first = harness.add(40, 40);
+    harness.step([&](Sequence& parent, std::vector<Sequence*>& due) {
+        for (int i = 0; i < 7; ++i)
+            due.push_back(&harness.fork(parent));
+    });
+    const std::set<int32_t> prompt(first.table.blocks.begin(), first.table.blocks.end());
+    QCOMPARE(prompt.size(), size_t(10));
+    int swaps = 0, copies = 0;
+    while (!harness.scheduler.idle()) {
+        const StepPlan& plan = harness.step();
+        swaps += int(std::ranges::count(plan.preemptions, PreemptionKind::swap, &Preemption::kind));
+        copies += int(plan.swap_outs.size());
+        if (first.state != SequenceState::ended)
+            for (const StepPlan::Swap& out : plan.swap_outs)
+                QVERIFY(!prompt.contains(out.block));
+    }
+    QVERIFY(swaps > 3);
+    QVERIFY(copies > 0);
+    QCOMPARE(harness.ended.size(), size_t(8));
+    QCOMPARE(harness.swap.used(), 0);
+}
+
+void TestScheduler::swapping_copies_only_what_is_overwritten() {
+    // The second sequence gives way for one block; the first ends before it needs more.
+    QFETCH(bool, prefix_cache);
+    Harness harness({.blocks = 10,
+                     .limits = {64, 8, 0},
+                     .preemption = PreemptionMode::swap,
+                     .prefix_cache = prefix_cache});
+    harness.add(15, 8);
+    Sequence& victim = harness.add(19, 12);
+    int outs = 0, ins = 0, max_computed = 0;
+    bool was_swapped = false;
+    while (!harness.scheduler.idle()) {
+        const StepPlan& plan = harness.step();
+        outs += int(plan.swap_outs.size());
+        ins += int(plan.swap_ins.size());
+        if (!plan.preemptions.empty()) {
+            was_swapped = true;
+            max_computed = victim.max_computed;
+            QCOMPARE(plan.preemptions.size(), size_t(1));
+            QVERIFY(plan.preemptions[0].kind == PreemptionKind::swap);
+        }
+        for (const StepPlan::Part& part : plan.parts)
+            QVERIFY(part.sequence != &victim || !was_swapped || part.first >= max_computed);
+    }
+    QVERIFY(was_swapped);
+    QVERIFY2(outs <= 1, qPrintable(QString::number(outs)));
+    QVERIFY2(ins <= outs, qPrintable(QString::number(ins)));
+}
+
+void TestScheduler::shared_blocks_cost_nothing_to_compute_again() {
+    // To compute a token again costs as much as to swap a block, so a sequence alone is swapped out. A sample
+    // that shares all but a few tokens with another one is cheaper to compute: the rest is found.
+    for (const bool shares : {false, true}) {
+        Harness harness({.blocks = 22, .limits = {100, 2, 0}, .preemption = PreemptionMode::cheapest});
+        harness.scheduler.set_costs({1.0, 3.9}); // of a whole block, swapping is a little cheaper
+        harness.add(40, 60);
+        if (shares)
+            harness.step(
+                [&](Sequence& parent, std::vector<Sequence*>& due) { due.push_back(&harness.fork(parent)); });
+        else
+            harness.add(40, 60);
+        std::optional<PreemptionKind> kind;
+        while (!kind) {
+            const StepPlan& plan = harness.step();
+            if (!plan.preemptions.empty())
+                kind = plan.preemptions[0].kind;
+        }
+        const Sequence& victim = *harness.sequences.back();
+        QCOMPARE(victim.preemptions, 1);
+        QVERIFY(*kind == PreemptionKind::swap || shares);
+        harness.run();
+    }
+}
+
 void TestScheduler::the_cheaper_preemption_is_chosen() {
     for (const bool swap_is_cheap : {true, false}) {
         Harness harness({.blocks = 10, .preemption = PreemptionMode::cheapest});
@@ -404,6 +502,7 @@ void TestScheduler::prompts_share_what_answers_leave() {
         };
         const Sequence* last_first = nullptr;
         int steps_of_last_first = 0, shared = 0;
+        bool passed_over = false; // in the step before
         harness.watch = [&](const StepPlan& plan) {
             int answers = 0;
             std::vector<const Sequence*> prompts; // in the order in which they came
@@ -430,11 +529,13 @@ void TestScheduler::prompts_share_what_answers_leave() {
             int others = 0;
             for (size_t i = 1; i < prompts.size(); ++i) {
                 others += tokens_of(plan, *prompts[i]);
-                for (size_t j = 1; j < prompts.size(); ++j)
+                // After a step without any of them they go first, before others join.
+                for (size_t j = 1; !passed_over && j < prompts.size(); ++j)
                     if (prompts[i]->deficit() < prompts[j]->deficit() && tokens_of(plan, *prompts[j]) > 0)
                         QCOMPARE(tokens_of(plan, *prompts[i]), chunk_of(prompts[i]->deficit()));
             }
             shared += given > 0 && others > 0;
+            passed_over = given + others == 0;
         };
         for (int step = 0; step < 200 || !harness.scheduler.idle(); ++step) {
             QVERIFY(step < 20'000);
