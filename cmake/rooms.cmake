@@ -4,19 +4,28 @@
 # headers include, PRIVATE those that its sources alone include. HEADERS are its headers where a folder holds
 # several rooms; without them, they are all headers of its folder. A room without sources has headers alone.
 #
-# cmake/check_arrows.py compares what the files include with what is declared here, from the list of rooms in
-# rooms.json of the build folder.
+# Two checks hold these arrows: cmake/check_arrows.py compares them with what the files include, from the list
+# in rooms.json of the build folder; and the preset `rooms` links each room as a shared library of its own.
 function(orrery_room name)
   cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;PUBLIC;PRIVATE" ${ARGN})
   if(ARG_SOURCES)
-    add_library(${name} STATIC ${ARG_SOURCES})
-    target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
-    target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+    set(scope PUBLIC)
+    add_library(${name} ${ARG_SOURCES})
+    set_target_properties(${name} PROPERTIES DEFINE_SYMBOL "") # one object file for both kinds of library
   else()
+    set(scope INTERFACE)
     add_library(${name} INTERFACE)
-    target_include_directories(${name} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
-    target_link_libraries(${name} INTERFACE ${ARG_PUBLIC})
   endif()
+  target_compile_features(${name} ${scope} cxx_std_20)
+  target_include_directories(${name} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                              $<INSTALL_INTERFACE:include/orrery>)
+  target_link_libraries(${name} ${scope} ${ARG_PUBLIC})
+  if(ARG_PRIVATE)
+    target_link_libraries(${name} PRIVATE ${ARG_PRIVATE})
+  endif()
+  string(REPLACE "orrery_" "" export_name ${name})
+  set_target_properties(${name} PROPERTIES EXPORT_NAME ${export_name})
+
   string(JSON room SET "{}" name "\"${name}\"")
   string(JSON room SET "${room}" folder "\"${CMAKE_CURRENT_SOURCE_DIR}\"")
   foreach(list SOURCES HEADERS PUBLIC PRIVATE)
@@ -25,6 +34,7 @@ function(orrery_room name)
     list(JOIN ARG_${list} "," items)
     string(JSON room SET "${room}" ${key} "[${items}]")
   endforeach()
+  set_property(GLOBAL APPEND PROPERTY orrery_room_names ${name})
   set_property(GLOBAL APPEND PROPERTY orrery_rooms "${room}")
 endfunction()
 

@@ -2,6 +2,9 @@
 // Only for kernels_avx512.cpp; everything is internal to it.
 #pragma once
 
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/packed_weight.h"
+
 #include <immintrin.h>
 
 #include <cstdint>

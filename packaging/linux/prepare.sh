@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # Sourced by ./run and ./check: packages, build and default model on Debian 12 and its relatives.
 
 # What a build needs, and why, stands in the README.
@@ -9,7 +10,7 @@ build_packages=(
     python3 python3-pip ca-certificates file
 )
 # What the checks need besides.
-check_packages=(clang-format git fonts-dejavu-core)
+check_packages=(clang-format clang-tidy clazy git fonts-dejavu-core)
 
 default_model_name=SmolLM2-135M-Instruct.Q4_1.gguf
 default_model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
@@ -44,14 +45,31 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
+# is_configured PRESET OPTION…: whether the build folder is there and was configured with these options.
+is_configured() {
+    local folder=build/$1 option
+    shift
+    [[ -f $folder/build.ninja ]] || return 1
+    for option in "$@"; do # -DNAME=VALUE stands in the cache as NAME:TYPE=VALUE
+        option=${option#-D}
+        grep -q "^${option%%=*}:[A-Z]*=${option#*=}\$" "$folder/CMakeCache.txt" || return 1
+    done
+}
+
+# configure PRESET OPTION…
+configure() {
+    local preset=$1
+    ! is_configured "$@" || return 0
+    say "Configuring ($preset)"
+    shift
+    cmake --preset "$preset" "$@" >/dev/null
+}
+
 # build PRESET TARGET…: configures once and builds; says nothing where there is nothing to do.
 build() {
     local preset=$1
     shift
-    if [[ ! -f build/$preset/build.ninja ]]; then
-        say "Configuring ($preset)"
-        cmake --preset "$preset" >/dev/null
-    fi
+    configure "$preset"
     ninja -C "build/$preset" "$@" | sed -u '/Entering directory/d; /no work to do/d; /globbed directories/d' >&2
 }
 
