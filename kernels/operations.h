@@ -285,6 +285,8 @@ struct CombineExpertsOp {
 };
 
 // ---------------------------------------------------------------- recurrences
+//
+// Each works on its own part of the state of the batch's spans. A padding row's result is 0.
 
 /// Causal convolution of each channel along its sequence, with `kernel` taps:
 ///   out[t, c] = f(bias[c] + Σ_i weight[c, i] · x[t − kernel + 1 + i, c])

@@ -54,4 +54,45 @@ struct ScoreOptions {
 void attend(std::span<const float> query, std::span<const float> keys, std::span<const float> values,
             const ScoreOptions& options, std::span<float> out);
 
+// ---------------------------------------------------------------- experts
+
+/// RouteOp's formula over one row: logits and bias (empty: none) are [experts], the results [top_k].
+void route(std::span<const float> logits, std::span<const float> bias, const RouteOp& op,
+           std::span<int32_t> experts, std::span<float> weights);
+
+// ---------------------------------------------------------------- recurrences
+
+/// ConvolveOp's formula for one token: x and out are [channels], weight [channels, kernel], bias [channels]
+/// or empty. `inputs`, the last [kernel − 1, channels], takes up x.
+void convolve(std::span<const float> x, std::span<const float> weight, std::span<const float> bias,
+              ActivationKind activation, std::span<float> inputs, std::span<float> out);
+
+/// What one head of SsmScanOp has beside its vectors.
+struct SsmStep {
+    float dt = 0.0f;
+    float a = 0.0f;
+    float d = 0.0f;
+    float dt_bias = 0.0f;
+    float dt_min = 0.0f;
+    float dt_max = 3.4e38f;
+};
+
+/// SsmScanOp's formula for one token and one head: x and out are [head length], b and c [state length], the
+/// state [head length, state length].
+void ssm_step(std::span<const float> x, std::span<const float> b, std::span<const float> c,
+              const SsmStep& step, std::span<float> state, std::span<float> out);
+
+/// What one head of DeltaRuleOp has beside its vectors.
+struct DeltaStep {
+    float decay = 0.0f;
+    float beta = 0.0f;
+    float a = 0.0f;
+    float dt_bias = 0.0f;
+};
+
+/// DeltaRuleOp's formula for one token and one value head: q and k are [key length], v and out
+/// [value length], the state [key length, value length].
+void delta_step(std::span<const float> q, std::span<const float> k, std::span<const float> v,
+                const DeltaStep& step, std::span<float> state, std::span<float> out);
+
 } // namespace orrery::kernels::reference

@@ -150,6 +150,14 @@ private:
     std::byte* host_bytes(const HostMemory& memory, size_t offset, size_t bytes) const;
     std::shared_ptr<const Batch> current_batch(const char* operation) const;
 
+    // Recurrences. `state_of` gives what a slot holds of the state that the operation works on.
+    using StateOf = std::function<std::span<float>(int32_t slot)>;
+    static void check_states(const Batch& batch, const State& state, int layer, const char* operation);
+    /// Calls step(row, state) for the tokens of all spans and takes the snapshots; padding rows get zeros.
+    static void for_each_token(const Batch& batch, const StateOf& state_of,
+                               const std::function<void(size_t, std::span<float>)>& step,
+                               const reference::Rows& out);
+
     void enqueue(uint64_t KernelProfile::*family, std::function<void()> run);
     void run_until(uint64_t queued);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/backend.h"
+#include "kernels/quant/half.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,6 +64,78 @@ public:
 private:
     Backend& backend_;
     Buffer buffer_;
+};
+
+/// A matrix somewhere in a larger buffer: elements before it and between its rows that no operation may
+/// change. Released with its scope.
+class Placed {
+public:
+    /// `values` is [rows, columns], or empty: then the matrix holds NaNs.
+    Placed(Backend& backend, Random& random, int64_t rows, int64_t columns, const Floats& values = {},
+           ElementType type = ElementType::f32)
+        : backend_(backend) {
+        view_.offset = random.one_of({0, 0, random.number(1, 40)});
+        view_.rows = rows;
+        view_.columns = columns;
+        view_.row_stride = columns + random.one_of({0, 0, random.number(1, 40)});
+        view_.type = type;
+        before_.assign(static_cast<size_t>(view_.offset + rows * view_.row_stride + 3) * element_bytes(type),
+                       std::byte{0xff});
+        for (size_t i = 0; i < values.size(); ++i)
+            store(values[i], &before_[place(i)]);
+        view_.buffer = backend.allocate(before_.size());
+        backend.upload(view_.buffer, 0, before_);
+    }
+    Placed(const Placed&) = delete;
+    Placed& operator=(const Placed&) = delete;
+    ~Placed() { backend_.release(view_.buffer); }
+
+    operator const View&() const { return view_; }
+    /// What the matrix holds, [rows, columns]; all of them NaN where elements around it have changed.
+    Floats download() const {
+        std::vector<std::byte> now(before_.size());
+        backend_.download(view_.buffer, 0, now);
+        Floats values(static_cast<size_t>(view_.rows * view_.columns));
+        std::vector<std::byte> around = before_;
+        for (size_t i = 0; i < values.size(); ++i) {
+            values[i] = load(&now[place(i)]);
+            std::copy_n(&now[place(i)], element_bytes(view_.type), &around[place(i)]);
+        }
+        if (around != now)
+            std::fill(values.begin(), values.end(), std::numeric_limits<float>::quiet_NaN());
+        return values;
+    }
+
+private:
+    /// The byte at which element i of the matrix begins.
+    size_t place(size_t i) const {
+        const auto index = static_cast<int64_t>(i);
+        const int64_t row = index / view_.columns;
+        return static_cast<size_t>(view_.offset + row * view_.row_stride + index % view_.columns) *
+               element_bytes(view_.type);
+    }
+    void store(float value, std::byte* to) const {
+        if (view_.type == ElementType::f32)
+            std::memcpy(to, &value, sizeof value);
+        else {
+            const uint16_t half = view_.type == ElementType::bf16 ? f32_to_bf16(value) : f32_to_f16(value);
+            std::memcpy(to, &half, sizeof half);
+        }
+    }
+    float load(const std::byte* from) const {
+        if (view_.type == ElementType::f32) {
+            float value = 0.0f;
+            std::memcpy(&value, from, sizeof value);
+            return value;
+        }
+        uint16_t half = 0;
+        std::memcpy(&half, from, sizeof half);
+        return view_.type == ElementType::bf16 ? bf16_to_f32(half) : f16_to_f32(half);
+    }
+
+    Backend& backend_;
+    View view_;
+    std::vector<std::byte> before_;
 };
 
 /// A weight or a cache that is released with its scope.
