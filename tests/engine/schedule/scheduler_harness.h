@@ -3,8 +3,8 @@
 #pragma once
 
 #include "engine/schedule/scheduler.h"
-#include "kernels/backend.h"
 #include "kernels/error.h"
+#include "kernels/make_backend.h"
 #include "tests/engine/schedule/scheduled_device.h"
 
 #include <algorithm>
