@@ -19,8 +19,9 @@ void ReferenceBackend::check_states(const Batch& batch, const State& state, int 
                                                          number(state.spec.layers) + ".");
     std::vector<bool> taken(static_cast<size_t>(state.spec.slot_count));
     const auto take = [&](int32_t slot) {
-        require(slot >= 0 && slot < state.spec.slot_count, std::string(operation) + " names slot " + number(slot) +
-                                                          " of a state of " + number(state.spec.slot_count) + ".");
+        require(slot >= 0 && slot < state.spec.slot_count, std::string(operation) + " names slot " +
+                                                               number(slot) + " of a state of " +
+                                                               number(state.spec.slot_count) + ".");
         require(!taken[static_cast<size_t>(slot)],
                 "Slot " + number(slot) + " is written by two spans or snapshots of one batch.");
         taken[static_cast<size_t>(slot)] = true;
