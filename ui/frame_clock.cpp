@@ -1,27 +1,45 @@
 #include "ui/frame_clock.h"
 
 #include <QEvent>
-#include <QWidget>
 
 namespace orrery::ui {
 
 namespace {
 /// How long the clock goes on after the last activity: the engine's last report comes a moment after the last
 /// token.
-constexpr int tail_ms = 250;
+constexpr qint64 tail_ns = 250'000'000;
 } // namespace
 
-FrameClock::FrameClock(QWidget* window) : QObject(window), window_(window) {
+FrameClock::FrameClock(QObject* parent) : QObject(parent), timer_(this), busyUntil_ns_(-tail_ns) {
+    time_.start();
     timer_.setTimerType(Qt::PreciseTimer);
     connect(&timer_, &QTimer::timeout, this, &FrameClock::onTimeout);
-    window->installEventFilter(this);
 }
 
-void FrameClock::setBusy(bool busy) {
-    if (busy_ && !busy)
-        sinceBusy_.start();
-    busy_ = busy;
+void FrameClock::setWindow(QWidget* window) {
+    if (window_)
+        window_->removeEventFilter(this);
+    window_ = window;
+    if (window_)
+        window_->installEventFilter(this);
     update();
+}
+
+void FrameClock::setBusy(QObject* source, bool busy) {
+    if (busy == busy_.contains(source))
+        return;
+    if (busy) {
+        busy_.insert(source);
+        connect(source, &QObject::destroyed, this, &FrameClock::forget, Qt::UniqueConnection);
+        update();
+    } else {
+        forget(source);
+    }
+}
+
+void FrameClock::forget(QObject* source) {
+    if (busy_.remove(source) && busy_.isEmpty())
+        busyUntil_ns_ = time_.nsecsElapsed();
 }
 
 bool FrameClock::eventFilter(QObject* watched, QEvent* event) {
@@ -40,21 +58,27 @@ bool FrameClock::eventFilter(QObject* watched, QEvent* event) {
     return QObject::eventFilter(watched, event);
 }
 
+int FrameClock::wantedInterval() const {
+    if (!window_)
+        return active_ms;
+    if (!window_->isVisible() || window_->isMinimized())
+        return hidden_ms;
+    return window_->isActiveWindow() ? active_ms : unfocused_ms;
+}
+
 void FrameClock::update() {
-    const bool wanted = busy_ || (sinceBusy_.isValid() && sinceBusy_.elapsed() < tail_ms);
-    if (!wanted || !window_->isVisible() || window_->isMinimized()) {
+    if (busy_.isEmpty() && time_.nsecsElapsed() - busyUntil_ns_ >= tail_ns) {
         timer_.stop();
         return;
     }
-    const int interval = window_->isActiveWindow() ? active_ms : unfocused_ms;
+    const int interval = wantedInterval();
     if (!timer_.isActive() || timer_.interval() != interval)
         timer_.start(interval);
 }
 
 void FrameClock::onTimeout() {
-    emit tick();
-    if (!busy_)
-        update();
+    emit tick(time_.nsecsElapsed());
+    update();
 }
 
 } // namespace orrery::ui

@@ -73,7 +73,8 @@ void apply(const QString& code) {
     // The bare C locale would leave out the thousands separators.
     const QLocale system = QLocale::system();
     QLocale::setDefault(code.isEmpty() && system.language() != QLocale::C ? system : QLocale(language));
-    preferChineseGlyphs(language == chinese);
+    if (qobject_cast<QApplication*>(QCoreApplication::instance()))
+        preferChineseGlyphs(language == chinese);
     install(QStringLiteral("qtTranslator"), QStringLiteral("qtbase_") + language,
             QLibraryInfo::path(QLibraryInfo::TranslationsPath));
     install(QStringLiteral("orreryTranslator"), QStringLiteral("orrery_") + language,

@@ -22,8 +22,8 @@ void choose(const QString& code);
 /// The code of the language that is in force for a choice.
 QString resolve(const QString& code);
 
-/// Puts a choice in force: translations of ours and of Qt, and the way numbers are written. Windows made
-/// before keep their words.
+/// Puts a choice in force: translations of ours and of Qt, the way numbers are written and, where there is a
+/// QApplication, its font. Windows made before keep their words.
 void apply(const QString& code);
 
 } // namespace orrery::ui::language

@@ -55,7 +55,6 @@ MainWindow::MainWindow(EngineSession* session, ChatStore* store, QWidget* parent
     : QMainWindow(parent),
       session_(session),
       store_(store),
-      clock_(new FrameClock(this)),
       pane_(new ChatPane(session)),
       list_(new ChatList(store)),
       knobs_(new KnobsPanel),
@@ -72,7 +71,6 @@ MainWindow::MainWindow(EngineSession* session, ChatStore* store, QWidget* parent
     makeDocks();
     makeMenus();
     connectSession();
-    charts_->setFrameClock(clock_);
 
     resize(first_size);
     const QSettings settings;
@@ -218,22 +216,21 @@ void MainWindow::fillRecentMenu() {
 // ---- What happens ----
 
 void MainWindow::connectSession() {
-    connect(clock_, &FrameClock::tick, session_, &EngineSession::drainReports);
-    connect(session_, &EngineSession::activityChanged, clock_,
-            [this](int active) { clock_->setBusy(active > 0); });
-    clock_->setBusy(session_->activeRequests() > 0);
-
+    session_->clock()->setWindow(this);
     connect(session_, &EngineSession::stateChanged, this, &MainWindow::refreshActions);
     connect(session_, &EngineSession::loadStarted, notice_, &NoticeBar::dismiss);
-    connect(session_, &EngineSession::loadFailed, this, [this](const QString& path, const QString& sentence) {
-        recent_models::remove(path);
-        QString text = sentence;
+    connect(session_, &EngineSession::loadFailed, this, [this](const LoadFailure& failure) {
+        // Any other failure may pass.
+        if (failure.code == LoadFailure::Code::Missing)
+            recent_models::remove(failure.path);
+        QString text = sentence(failure);
         if (session_->hasModel())
             text += QLatin1Char(' ') + tr("%1 stays in use.").arg(session_->model().name);
         notice_->showError(text);
     });
-    connect(session_, &EngineSession::retuneRefused, this,
-            [this](RequestId, const QString& sentence) { notice_->showError(sentence); });
+    connect(session_, &EngineSession::retuneRefused, this, [this](RequestId, const QString& detail) {
+        notice_->showError(tr("The answer goes on with the settings that it had. %1").arg(detail));
+    });
     connect(session_, &EngineSession::modelLoaded, this,
             [](const ModelInfo& info) { recent_models::add(info.path); });
 

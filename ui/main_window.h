@@ -34,7 +34,7 @@ public:
     ChatPane* chatPane() const { return pane_; }
     KnobsPanel* knobs() const { return knobs_; }
     ChartStrip* charts() const { return charts_; }
-    FrameClock* frameClock() const { return clock_; }
+    FrameClock* frameClock() const { return session_->clock(); }
     ChatModel* chat() const { return chat_; }
 
     /// Writes size, place and docks to the settings; the next window takes them from there.
@@ -75,7 +75,6 @@ private:
 
     EngineSession* session_;
     ChatStore* store_;
-    FrameClock* clock_;
     QPointer<ChatModel> chat_;
     ChatPane* pane_;
     ChatList* list_;

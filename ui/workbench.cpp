@@ -7,7 +7,7 @@
 
 namespace orrery::ui {
 
-Workbench::Workbench(SessionOptions options) : session_(std::move(options)), chats_(&session_) {
+Workbench::Workbench(SessionOptions options) : session_(&clock_, std::move(options)), chats_(&session_) {
     theme::apply(*qApp, theme::chosen());
     language::apply(language::chosen());
     makeWindow();

@@ -4,6 +4,7 @@
 
 #include "ui/chat/chat_store.h"
 #include "ui/engine_session.h"
+#include "ui/frame_clock.h"
 #include "ui/theme.h"
 
 #include <memory>
@@ -35,6 +36,7 @@ signals:
 private:
     void makeWindow();
 
+    FrameClock clock_;
     EngineSession session_;
     ChatStore chats_;
     std::unique_ptr<MainWindow> window_;

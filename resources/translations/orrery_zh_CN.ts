@@ -25,6 +25,77 @@
     </message>
 </context>
 <context>
+    <name>Failures</name>
+    <message>
+        <source>There is no file %1. If &apos;%2&apos; was moved, open it from its new place.</source>
+        <translation>文件 %1 不存在。如果“%2”已被移动，请从新的位置打开它。</translation>
+    </message>
+    <message>
+        <source>You may not read %1. Change the permissions of &apos;%2&apos;, or open another model.</source>
+        <translation>没有读取 %1 的权限。请修改“%2”的权限，或打开另一个模型。</translation>
+    </message>
+    <message>
+        <source>There is not enough memory for &apos;%1&apos;. Close other programs, or open a smaller model.</source>
+        <translation>内存不足，无法载入“%1”。请关闭其他程序，或打开更小的模型。</translation>
+    </message>
+    <message>
+        <source>&apos;%1&apos; was not opened.</source>
+        <translation>未能打开“%1”。</translation>
+    </message>
+    <message>
+        <source>No model is open, so there is nothing to answer with. Open one with File, Open model.</source>
+        <translation>没有打开模型，因此无法回答。请通过“文件”菜单中的“打开模型”打开一个。</translation>
+    </message>
+    <message>
+        <source>The model was not loaded, so there is nothing to answer with. Open another model, then ask again.</source>
+        <translation>模型没有载入，因此无法回答。请打开另一个模型后再问一次。</translation>
+    </message>
+    <message>
+        <source>%1 has no chat template: it can continue texts, but not answer in a chat. Open a model that was made for chats.</source>
+        <translation>%1 没有对话模板：它只能续写文本，不能在对话中回答。请打开用于对话的模型。</translation>
+    </message>
+    <message>
+        <source>The chat template of %1 refused this conversation.</source>
+        <translation>%1 的对话模板拒绝了这段对话。</translation>
+    </message>
+    <message>
+        <source>There was not enough memory to read the conversation. Close other programs, then ask again.</source>
+        <translation>内存不足，无法读取这段对话。请关闭其他程序后再问一次。</translation>
+    </message>
+    <message>
+        <source>This conversation has %1 tokens; the model&apos;s context holds %2, and the answer needs some of them. Shorten the message, or begin a new chat.</source>
+        <translation>这段对话有 %1 个 token；模型的上下文只能容纳 %2 个，并且还要留出回答的位置。请缩短消息，或新建对话。</translation>
+    </message>
+    <message>
+        <source>The engine refused the request.</source>
+        <translation>引擎拒绝了这个请求。</translation>
+    </message>
+    <message>
+        <source>The engine failed at this answer.</source>
+        <translation>引擎在生成这个回答时出错。</translation>
+    </message>
+    <message>
+        <source>stop string</source>
+        <translation>遇到停止字符串</translation>
+    </message>
+    <message>
+        <source>length limit reached</source>
+        <translation>达到长度上限</translation>
+    </message>
+    <message>
+        <source>context full</source>
+        <translation>上下文已满</translation>
+    </message>
+    <message>
+        <source>stopped</source>
+        <translation>已停止</translation>
+    </message>
+    <message>
+        <source>time limit reached</source>
+        <translation>达到时间上限</translation>
+    </message>
+</context>
+<context>
     <name>Knobs</name>
     <message>
         <source>The order of the stages leaves it out.</source>
@@ -345,26 +416,6 @@
         <translation>提示词 %2 个 token 中有 %1 个来自缓存</translation>
     </message>
     <message>
-        <source>length limit reached</source>
-        <translation>达到长度上限</translation>
-    </message>
-    <message>
-        <source>context full</source>
-        <translation>上下文已满</translation>
-    </message>
-    <message>
-        <source>stopped</source>
-        <translation>已停止</translation>
-    </message>
-    <message>
-        <source>time limit reached</source>
-        <translation>达到时间上限</translation>
-    </message>
-    <message>
-        <source>stop string</source>
-        <translation>遇到停止字符串</translation>
-    </message>
-    <message>
         <source>Waiting %1, prefill %2, decode %3</source>
         <translation>等待 %1，预填充 %2，解码 %3</translation>
     </message>
@@ -420,10 +471,6 @@
         <translation>把 token 变成文本并送出。</translation>
     </message>
     <message>
-        <source>Who holds the KV blocks?</source>
-        <translation>KV 块由谁占用？</translation>
-    </message>
-    <message>
         <source>blocks</source>
         <translation>块</translation>
     </message>
@@ -442,10 +489,6 @@
     <message>
         <source>Cached</source>
         <translation>缓存</translation>
-    </message>
-    <message>
-        <source>Nobody&apos;s, but kept: a prompt that begins alike starts from here.</source>
-        <translation>暂无序列使用但仍保留：开头相同的提示词可以从这里接着算。</translation>
     </message>
     <message>
         <source>Free</source>
@@ -490,6 +533,14 @@
     <message>
         <source>Tokens that were computed before, lost to a preemption, and computed again.</source>
         <translation>以前算过、因抢占而丢失、又重新计算的 token。</translation>
+    </message>
+    <message>
+        <source>How are the KV blocks used?</source>
+        <translation>KV 块的使用情况如何？</translation>
+    </message>
+    <message>
+        <source>Not in use, but kept: a prompt with the same beginning starts from here.</source>
+        <translation>未被使用但仍保留：开头相同的提示词从这里开始。</translation>
     </message>
 </context>
 <context>
@@ -589,21 +640,6 @@
     <message>
         <source>To the end</source>
         <translation>跳到末尾</translation>
-    </message>
-</context>
-<context>
-    <name>orrery::ui::EngineSession</name>
-    <message>
-        <source>There is not enough memory for &apos;%1&apos;. Close other programs, or open a smaller model.</source>
-        <translation>内存不足，无法载入“%1”。请关闭其他程序，或打开更小的模型。</translation>
-    </message>
-    <message>
-        <source>No model is open, so there is nothing to answer with. Open one with File, Open model.</source>
-        <translation>没有打开模型，因此无法回答。请通过“文件”菜单中的“打开模型”打开一个。</translation>
-    </message>
-    <message>
-        <source>The model was not loaded, so there is nothing to answer with. Open another model, then ask again.</source>
-        <translation>模型没有载入，因此无法回答。请打开另一个模型后再问一次。</translation>
     </message>
 </context>
 <context>
@@ -824,6 +860,10 @@ Free software under the GNU General Public License, version 3.</source>
         <translation>语言模型推理工作台。其中的每个数字、每幅图都来自引擎刚刚运行的一步的实测。
 
 自由软件，依 GNU 通用公共许可证第 3 版发布。</translation>
+    </message>
+    <message>
+        <source>The answer goes on with the settings that it had. %1</source>
+        <translation>这个回答将沿用原来的设置继续。%1</translation>
     </message>
 </context>
 <context>

@@ -2,7 +2,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_data.h"
 #include "tests/support/tiny_model.h"
-#include "ui/engine_session.h"
+#include "tests/ui/clocked_session.h"
 
 #include <QFileInfo>
 #include <QSignalSpy>
@@ -14,6 +14,7 @@
 using namespace orrery;
 using namespace orrery::ui;
 using State = EngineSession::State;
+using test::ClockedSession;
 
 namespace {
 
@@ -23,7 +24,7 @@ QString tinyPath(uint64_t seed = 1) {
     return QString::fromStdString(test::tiny_model({.seed = seed, .context_length = 8192}).string());
 }
 
-/// A request that goes on until somebody ends it: the end token is forbidden.
+/// A request that goes on until it is stopped: the end token is forbidden.
 ChatRequest endlessRequest() {
     ChatRequest request;
     request.messages = {{"user", "hello"}};
@@ -40,8 +41,8 @@ TokenId tokenOf(char c) {
 class Listener : public QObject {
 public:
     explicit Listener(EngineSession& session) {
-        connect(&session, &EngineSession::deltas, this, [this](const std::vector<TokenDelta>& deltas) {
-            for (const TokenDelta& delta : deltas) {
+        connect(&session, &EngineSession::deltas, this, [this](const std::vector<AnswerDelta>& deltas) {
+            for (const AnswerDelta& delta : deltas) {
                 text[delta.request] += delta.text;
                 if (delta.token)
                     ++tokens[delta.request];
@@ -56,7 +57,7 @@ public:
     std::map<RequestId, std::string> text;
     std::map<RequestId, int> tokens;
     std::map<RequestId, int> ends;
-    std::map<RequestId, TokenDelta> last;
+    std::map<RequestId, AnswerDelta> last;
 };
 
 } // namespace
@@ -66,7 +67,7 @@ class TestEngineSession : public QObject {
 
 private slots:
     void loads() {
-        EngineSession session;
+        ClockedSession session;
         QSignalSpy loaded(&session, &EngineSession::modelLoaded);
         QSignalSpy progress(&session, &EngineSession::loadProgress);
         QCOMPARE(session.state(), State::Empty);
@@ -92,7 +93,7 @@ private slots:
     }
 
     void submitsStreamsAndEnds() {
-        EngineSession session;
+        ClockedSession session;
         load(session);
         Listener heard(session);
         QSignalSpy started(&session, &EngineSession::requestStarted);
@@ -121,10 +122,10 @@ private slots:
 
     /// One number for a request from submit() to a block event: in every report of every engine.
     void reportsCarryTheRequestsNumbers() {
-        EngineSession other;
+        ClockedSession other;
         load(other);
         const RequestId elsewhere = other.submit(endlessRequest());
-        EngineSession session;
+        ClockedSession session;
         load(session);
         Listener heard(session);
         std::vector<StepReport> reports;
@@ -139,11 +140,8 @@ private slots:
         session.stop(session.submit(request));
         const RequestId number = session.submit(request);
         QVERIFY(number > elsewhere);
-        while (heard.ends[number] == 0) {
-            QTest::qWait(5);
-            session.drainReports();
-        }
-        session.drainReports();
+        QTRY_COMPARE(heard.ends[number], 1);
+        QTRY_VERIFY(!session.clock()->running()); // the last report has come, too
         QCOMPARE(dropped, 0u);
         int generated = 0;
         int events = 0;
@@ -165,7 +163,7 @@ private slots:
 
     /// 'Type while the model loads.'
     void asksWhileLoading() {
-        EngineSession session;
+        ClockedSession session;
         Listener heard(session);
         session.loadModel(tinyPath());
         ChatRequest request = endlessRequest();
@@ -179,7 +177,7 @@ private slots:
     }
 
     void aWaitingRequestCanBeStoppedAndRetuned() {
-        EngineSession session;
+        ClockedSession session;
         Listener heard(session);
         session.loadModel(tinyPath());
         const RequestId stopped = session.submit(endlessRequest());
@@ -197,17 +195,17 @@ private slots:
     }
 
     void asksWithoutAModel() {
-        EngineSession session;
+        ClockedSession session;
         Listener heard(session);
         const RequestId number = session.submit(endlessRequest());
-        QCOMPARE(heard.ends[number], 0); // not before whoever asked knows the number
+        QCOMPARE(heard.ends[number], 0); // not before the caller knows the number
         QTRY_COMPARE(heard.ends[number], 1);
         QCOMPARE(heard.last[number].finish, FinishReason::rejected);
-        QVERIFY(!heard.last[number].error.empty());
+        QCOMPARE(heard.last[number].failure.code, AnswerFailure::Code::NoModel);
     }
 
     void stopKeepsWhatWasWritten() {
-        EngineSession session;
+        ClockedSession session;
         load(session);
         Listener heard(session);
         const RequestId number = session.submit(endlessRequest());
@@ -223,7 +221,7 @@ private slots:
 
     /// A knob that is turned in mid-answer is in force from the next token.
     void retunesARunningAnswer() {
-        EngineSession session;
+        ClockedSession session;
         load(session);
         Listener heard(session);
         ChatRequest request = endlessRequest();
@@ -238,7 +236,7 @@ private slots:
     }
 
     void cancelsALoad() {
-        EngineSession session;
+        ClockedSession session;
         QSignalSpy loaded(&session, &EngineSession::modelLoaded);
         QSignalSpy cancelled(&session, &EngineSession::loadCancelled);
         QSignalSpy failed(&session, &EngineSession::loadFailed);
@@ -256,7 +254,7 @@ private slots:
     }
 
     void aLoadReplacesTheOneBefore() {
-        EngineSession session;
+        ClockedSession session;
         QSignalSpy loaded(&session, &EngineSession::modelLoaded);
         Listener heard(session);
         session.loadModel(tinyPath(1));
@@ -291,15 +289,18 @@ private slots:
     }
     void brokenFilesLeaveTheModelInPlace() {
         QFETCH(QString, path);
-        EngineSession session;
+        ClockedSession session;
         load(session);
         Listener heard(session);
         QSignalSpy failed(&session, &EngineSession::loadFailed);
         session.loadModel(path);
         QVERIFY(failed.wait(20'000));
-        const QString sentence = failed.first().at(1).toString();
-        QVERIFY2(sentence.size() > 20, qPrintable(sentence));
-        QVERIFY2(sentence.contains(QFileInfo(path).fileName()), qPrintable(sentence)); // it says which file
+        const auto failure = failed.first().at(0).value<LoadFailure>();
+        QCOMPARE(failure.code,
+                 QFileInfo::exists(path) ? LoadFailure::Code::NotUsable : LoadFailure::Code::Missing);
+        QCOMPARE(failure.path, path);
+        QVERIFY2(sentence(failure).size() > 20, qPrintable(sentence(failure)));
+        QVERIFY2(sentence(failure).contains(QFileInfo(path).fileName()), qPrintable(sentence(failure)));
         QCOMPARE(session.state(), State::Ready);
         QCOMPARE(session.model().path, tinyPath());
 
@@ -311,7 +312,7 @@ private slots:
     }
 
     void aFailedFirstLoadEndsWhatWaited() {
-        EngineSession session;
+        ClockedSession session;
         Listener heard(session);
         QSignalSpy failed(&session, &EngineSession::loadFailed);
         session.loadModel(QStringLiteral("/nowhere/no.gguf"));
@@ -330,7 +331,7 @@ private slots:
     }
     void unloadAndReplaceEndWhatRuns() {
         QFETCH(bool, replace);
-        EngineSession session;
+        ClockedSession session;
         load(session);
         Listener heard(session);
         const RequestId number = session.submit(endlessRequest());
@@ -350,7 +351,7 @@ private slots:
     }
 
     void whatIsTooLongIsRefusedWithNumbers() {
-        EngineSession session;
+        ClockedSession session;
         load(session);
         Listener heard(session);
         ChatRequest request = endlessRequest();
@@ -358,15 +359,18 @@ private slots:
         const RequestId number = session.submit(request);
         QTRY_COMPARE(heard.ends[number], 1);
         QCOMPARE(heard.last[number].finish, FinishReason::rejected);
-        const QString sentence = QString::fromStdString(heard.last[number].error);
-        QVERIFY2(sentence.contains(QStringLiteral("8192")) || sentence.contains(QStringLiteral("8,192")),
-                 qPrintable(sentence));
+        const AnswerFailure failure = heard.last[number].failure;
+        QCOMPARE(failure.code, AnswerFailure::Code::PromptTooLong);
+        QCOMPARE(failure.contextTokens, 8192);
+        QVERIFY(failure.promptTokens > 20'000);
+        QVERIFY(failure.detail.contains(QString::number(failure.promptTokens))); // the engine counts the same
+        QVERIFY2(sentence(failure).contains(QLocale().toString(8192)), qPrintable(sentence(failure)));
     }
 
     /// The GUI thread is never held up: while an answer runs and a long prompt is prepared, its event loop
     /// turns.
     void theEventLoopKeepsTurning() {
-        EngineSession session;
+        ClockedSession session;
         load(session);
         Listener heard(session);
         const RequestId running = session.submit(endlessRequest());
@@ -391,7 +395,7 @@ private slots:
 
     void destructionInMidAnswer() {
         for (int i = 0; i < 5; ++i) {
-            auto session = std::make_unique<EngineSession>();
+            auto session = std::make_unique<ClockedSession>();
             load(*session);
             Listener heard(*session);
             const RequestId number = session->submit(endlessRequest());
@@ -400,11 +404,27 @@ private slots:
             session.reset();
         }
         for (int i = 0; i < 5; ++i) {
-            EngineSession session;
+            ClockedSession session;
             session.loadModel(tinyPath());
             QTest::qWait(i);
         }
     }
+
+    /// What cannot be interrupted goes on without the session.
+    void theSessionsEndWaitsForNothing() {
+        auto session = std::make_unique<ClockedSession>();
+        load(*session);
+        ChatRequest request = endlessRequest();
+        request.messages = {{"user", std::string(50'000'000, 'x')}};
+        session->submit(request);
+        QTest::qWait(50);
+        QCOMPARE(session->activeRequests(), 1);
+        session.reset();
+        QVERIFY(!Worker::waitForEnded(std::chrono::milliseconds(0)));
+        QVERIFY(Worker::waitForEnded(std::chrono::minutes(2)));
+    }
+
+    void cleanupTestCase() { QVERIFY(Worker::waitForEnded(std::chrono::seconds(20))); }
 
 private:
     std::unique_ptr<test::TemporaryFolder> folder_;

@@ -1,4 +1,4 @@
-// The colours keep their promises of contrast, computed here from WCAG's own definition; icons follow the
+// The colours have the contrast that is asked for, computed here from WCAG's own definition; icons follow the
 // palette and stay sharp.
 #include "ui/theme.h"
 

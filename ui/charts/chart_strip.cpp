@@ -40,7 +40,7 @@ ChartSpec stepCostSpec() {
 ChartSpec kvBlocksSpec() {
     ChartSpec spec;
     spec.id = QStringLiteral("kvBlocks");
-    spec.title = ChartStrip::tr("Who holds the KV blocks?");
+    spec.title = ChartStrip::tr("How are the KV blocks used?");
     spec.unit = ChartStrip::tr("blocks");
     spec.emptyText =
         ChartStrip::tr("The blocks of the key/value cache after each step: held, cached and free.");
@@ -50,8 +50,8 @@ ChartSpec kvBlocksSpec() {
         {ChartStrip::tr("Held"), ChartStrip::tr("In use by a sequence."), Meaning::Decode, 1.0,
          [](const StepSample& s) { return double(s.held); }},
         {ChartStrip::tr("Cached"),
-         ChartStrip::tr("Nobody's, but kept: a prompt that begins alike starts from here."), Meaning::Reused,
-         1.0, [](const StepSample& s) { return double(s.cached); }},
+         ChartStrip::tr("Not in use, but kept: a prompt with the same beginning starts from here."),
+         Meaning::Reused, 1.0, [](const StepSample& s) { return double(s.cached); }},
         {ChartStrip::tr("Free"), ChartStrip::tr("Without content."), Meaning::Free, 1.0,
          [](const StepSample& s) { return double(s.free); }, false},
     };
@@ -79,7 +79,7 @@ ChartSpec batchSpec() {
 
 } // namespace
 
-ChartStrip::ChartStrip(EngineSession* session, QWidget* parent) : QWidget(parent) {
+ChartStrip::ChartStrip(EngineSession* session, QWidget* parent) : QWidget(parent), session_(session) {
     setObjectName(QStringLiteral("chartStrip"));
     auto* row = new QHBoxLayout(this);
     row->setContentsMargins(theme::space4, theme::space2, theme::space4, theme::space2);
@@ -95,16 +95,14 @@ ChartStrip::ChartStrip(EngineSession* session, QWidget* parent) : QWidget(parent
     }
     connect(session, &EngineSession::reports, this, &ChartStrip::addReports);
     connect(session, &EngineSession::modelLoaded, this, &ChartStrip::clear);
-}
-
-void ChartStrip::setFrameClock(FrameClock* clock) {
-    connect(clock, &FrameClock::tick, this, &ChartStrip::onTick);
+    connect(session->clock(), &FrameClock::tick, this, &ChartStrip::onTick);
 }
 
 void ChartStrip::addReports(const std::vector<StepReport>& reports, quint64) {
     for (const StepReport& report : reports)
         history_.add(report);
-    stale_ |= !reports.empty();
+    if (!reports.empty())
+        setStale(true);
 }
 
 void ChartStrip::clear() {
@@ -112,18 +110,26 @@ void ChartStrip::clear() {
     refresh();
 }
 
-void ChartStrip::onTick() {
+/// The clock runs until all is drawn, however long ago the last report came. Pictures that are hidden are
+/// drawn when they are shown.
+void ChartStrip::setStale(bool stale) {
+    stale_ = stale;
+    session_->clock()->setBusy(this, stale_ && isVisible());
+}
+
+void ChartStrip::onTick(qint64 now_ns) {
     if (!stale_ || !isVisible())
         return;
     for (StepChart* chart : charts_)
         cost_ns_ += chart->takeCostNs();
-    if (!sinceRefresh_.isValid() || sinceRefresh_.nsecsElapsed() >= cost_ns_ * paint_share)
-        refresh();
+    if (now_ns - refreshed_ns_ < cost_ns_ * paint_share)
+        return;
+    refreshed_ns_ = now_ns;
+    refresh();
 }
 
 void ChartStrip::refresh() {
-    stale_ = false;
-    sinceRefresh_.start();
+    setStale(false);
     cost_ns_ = 0;
     for (StepChart* chart : charts_)
         chart->refresh();
@@ -132,6 +138,11 @@ void ChartStrip::refresh() {
 void ChartStrip::showEvent(QShowEvent* event) {
     QWidget::showEvent(event);
     refresh();
+}
+
+void ChartStrip::hideEvent(QHideEvent* event) {
+    QWidget::hideEvent(event);
+    setStale(stale_);
 }
 
 } // namespace orrery::ui

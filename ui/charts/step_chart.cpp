@@ -267,7 +267,7 @@ void StepChart::updateSeries() {
         peaks.append({x, column.peak});
         highest = std::max(highest, y);
     }
-    // The peaks belong to the whole stack; with a part of it hidden they would promise what is not drawn.
+    // The peaks belong to the whole stack; with a part of it hidden they would stand above what is drawn.
     const bool showPeaks = joined && std::all_of(visible_.begin(), visible_.end(), [](bool v) { return v; });
     if (showPeaks)
         for (const StepColumn& column : columns_)

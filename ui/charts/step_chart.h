@@ -81,7 +81,7 @@ public slots:
     void setCursor(int column);
 
 signals:
-    /// Somebody changed how many steps are shown; pictures side by side follow each other.
+    /// The number of steps shown has changed; pictures side by side follow each other.
     void spanChanged(quint64 steps);
 
 protected:

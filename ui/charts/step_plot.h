@@ -1,4 +1,4 @@
-// The drawing area of a picture: a Qt Charts view that knows the column under the mouse.
+// The drawing area of a picture: a Qt Charts view that reports the column under the mouse.
 #pragma once
 
 #include <QChartView>

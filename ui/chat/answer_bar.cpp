@@ -46,25 +46,8 @@ QString AnswerBar::line(const ChatMessageEntry& message) {
         parts << tr("%1 of %2 prompt tokens from the cache")
                      .arg(format::count(message.usage.cached_tokens),
                           format::count(message.usage.prompt_tokens));
-    switch (message.finish) {
-    case FinishReason::length:
-        parts << tr("length limit reached");
-        break;
-    case FinishReason::context_full:
-        parts << tr("context full");
-        break;
-    case FinishReason::cancelled:
-        parts << tr("stopped");
-        break;
-    case FinishReason::time_limit:
-        parts << tr("time limit reached");
-        break;
-    case FinishReason::stop_string:
-        parts << tr("stop string");
-        break;
-    default:
-        break;
-    }
+    if (const QString end = endWord(message.finish); !end.isEmpty())
+        parts << end;
     return parts.join(QStringLiteral(" · "));
 }
 

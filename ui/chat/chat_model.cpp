@@ -1,9 +1,11 @@
 #include "ui/chat/chat_model.h"
 
+#include "ui/format.h"
+
 namespace orrery::ui {
 
 namespace {
-constexpr int title_characters = 48;
+constexpr int max_title_length = 48;
 }
 
 ChatModel::ChatModel(EngineSession* session, QObject* parent)
@@ -29,7 +31,7 @@ void ChatModel::send(const QString& text) {
     if (busy() || text.trimmed().isEmpty())
         return;
     if (title_.isEmpty())
-        setTitle(text.simplified().left(title_characters));
+        setTitle(format::shortened(text.simplified(), max_title_length));
     const int row = int(messages_.size());
     beginInsertRows({}, row, row);
     ChatMessageEntry message;
@@ -98,15 +100,15 @@ void ChatModel::onStarted(RequestId request, int promptTokens) {
     changed(int(messages_.size()) - 1);
 }
 
-void ChatModel::onDeltas(const std::vector<TokenDelta>& deltas) {
+void ChatModel::onDeltas(const std::vector<AnswerDelta>& deltas) {
     if (!request_)
         return;
     // The pieces of one signal go to the view as one.
     QString piece;
-    const TokenDelta* end = nullptr;
+    const AnswerDelta* end = nullptr;
     bool touched = false;
     ChatMessageEntry& answer = messages_.back();
-    for (const TokenDelta& delta : deltas) {
+    for (const AnswerDelta& delta : deltas) {
         if (delta.request != request_)
             continue;
         touched = true;
@@ -126,7 +128,7 @@ void ChatModel::onDeltas(const std::vector<TokenDelta>& deltas) {
     if (end) {
         answer.state = ChatMessageEntry::State::Done;
         answer.finish = end->finish;
-        answer.error = QString::fromStdString(end->error);
+        answer.failure = end->failure;
         answer.usage = end->usage;
         answer.timings = end->timings;
         request_ = 0;
@@ -162,7 +164,7 @@ QVariant ChatModel::data(const QModelIndex& index, int role) const {
     case StateRole:
         return int(message.state);
     case ErrorRole:
-        return message.error;
+        return sentence(message.failure);
     case Qt::AccessibleTextRole:
         return (message.isAnswer() ? tr("Answer: %1") : tr("You: %1")).arg(message.text);
     default:

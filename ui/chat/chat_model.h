@@ -36,7 +36,7 @@ struct ChatMessageEntry {
     int promptTokens = 0;          ///< once it has gone to the engine
     int tokens = 0;                ///< new tokens so far
     orrery::FinishReason finish = orrery::FinishReason::none;
-    QString error; ///< one sentence, for rejected and error
+    AnswerFailure failure; ///< for rejected and error
     quint64 seed = 0;
     orrery::Usage usage;     ///< with the end
     orrery::Timings timings; ///< with the end
@@ -52,7 +52,7 @@ public:
         TextRole = Qt::DisplayRole,
         IsAnswerRole = Qt::UserRole + 1,
         StateRole,
-        ErrorRole,
+        ErrorRole, ///< the sentence about the failure; empty where there is none
     };
 
     /// The session must live longer.
@@ -99,7 +99,7 @@ signals:
 
 private:
     void ask();
-    void onDeltas(const std::vector<orrery::TokenDelta>& deltas);
+    void onDeltas(const std::vector<AnswerDelta>& deltas);
     void onStarted(orrery::RequestId request, int promptTokens);
     void changed(int row);
 

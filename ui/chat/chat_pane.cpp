@@ -14,7 +14,7 @@ namespace orrery::ui {
 ChatPane::ChatPane(EngineSession* session, QWidget* parent)
     : QWidget(parent),
       session_(session),
-      view_(new ConversationView),
+      view_(new ConversationView(session->clock())),
       composer_(new Composer),
       button_(new QPushButton),
       open_(new QPushButton(tr("Open a model…"))) {

@@ -1,6 +1,5 @@
 // Colours for source code in answers: comments, strings, numbers and the words that a family of languages
-// reserves. It reads line by line and knows no grammar: good enough to find one's way, never wrong enough
-// to mislead.
+// reserves. It goes line by line and uses no grammar: an approximation.
 #pragma once
 
 #include <QString>

@@ -12,7 +12,7 @@
 namespace orrery::ui {
 
 namespace {
-constexpr int most_lines = 10;
+constexpr int max_lines = 10;
 }
 
 Composer::Composer(QWidget* parent) : QPlainTextEdit(parent) {
@@ -30,9 +30,9 @@ QSize Composer::sizeHint() const {
 
 void Composer::fit() {
     // A plain text document measures its height in lines.
-    const int lines = std::clamp(int(document()->size().height()), 1, most_lines);
-    // As long as all lines are seen there is nothing to scroll, whatever a pixel of rounding says.
-    setVerticalScrollBarPolicy(lines < most_lines ? Qt::ScrollBarAlwaysOff : Qt::ScrollBarAsNeeded);
+    const int lines = std::clamp(int(document()->size().height()), 1, max_lines);
+    // While all lines are seen there is nothing to scroll, even where rounding makes a difference of a pixel.
+    setVerticalScrollBarPolicy(lines < max_lines ? Qt::ScrollBarAlwaysOff : Qt::ScrollBarAsNeeded);
     const int frame = height() - viewport()->height();
     const int wanted = fontMetrics().lineSpacing() * lines + int(2 * document()->documentMargin()) +
                        std::clamp(frame, 2, 24);

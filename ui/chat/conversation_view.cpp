@@ -1,6 +1,7 @@
 #include "ui/chat/conversation_view.h"
 
 #include "ui/chat/message_view.h"
+#include "ui/frame_clock.h"
 #include "ui/theme.h"
 
 #include <QLabel>
@@ -11,13 +12,14 @@
 namespace orrery::ui {
 
 namespace {
-/// Text is put on the screen this often: reading speed needs no more, and laying out costs.
-constexpr int flush_ms = 33;
+/// Text is put on the screen with every other frame: reading speed needs no more, and laying out costs. (A
+/// little less than two frames, since no tick is exactly on time.)
+constexpr qint64 flush_ns = 2'000'000 * FrameClock::active_ms - 4'000'000;
 /// The reader is at the end while no more than this is hidden below, pixels.
 constexpr int end_slack = 24;
 } // namespace
 
-ConversationView::ConversationView(QWidget* parent)
+ConversationView::ConversationView(FrameClock* clock, QWidget* parent)
     : QScrollArea(parent), page_(new QWidget), empty_(new QLabel), down_(new QToolButton(this)) {
     setObjectName(QStringLiteral("conversation"));
     setAccessibleName(tr("Conversation"));
@@ -51,9 +53,7 @@ ConversationView::ConversationView(QWidget* parent)
         toEnd();
     });
 
-    flush_.setSingleShot(true);
-    flush_.setInterval(flush_ms);
-    connect(&flush_, &QTimer::timeout, this, &ConversationView::flush);
+    connect(clock, &FrameClock::tick, this, &ConversationView::onTick);
     connect(verticalScrollBar(), &QScrollBar::rangeChanged, this, [this] {
         if (following_)
             toEnd();
@@ -84,8 +84,7 @@ void ConversationView::setChat(ChatModel* chat) {
     });
     connect(chat_, &ChatModel::textAppended, this, [this](int row, const QString& piece) {
         messages_[size_t(row)]->appendText(piece);
-        if (!flush_.isActive())
-            flush_.start();
+        pending_ = true;
     });
     connect(chat_, &ChatModel::busyChanged, this, &ConversationView::updateActions);
     if (!chat_->messages().empty())
@@ -110,10 +109,11 @@ void ConversationView::insert(int first, int last) {
         column_->insertWidget(row + 1, view); // behind the empty text
     }
     empty_->hide();
-    // Whoever sends wants to see the answer.
+    // A new message is to be seen, and so is its answer.
     following_ = true;
     updateActions();
-    QTimer::singleShot(0, this, &ConversationView::toEnd);
+    // Once the new message has been laid out.
+    QMetaObject::invokeMethod(this, &ConversationView::toEnd, Qt::QueuedConnection);
 }
 
 void ConversationView::remove(int first, int last) {
@@ -136,7 +136,11 @@ void ConversationView::updateActions() {
         messages_[row]->setCanRegenerate(can && row + 1 == messages_.size());
 }
 
-void ConversationView::flush() {
+void ConversationView::onTick(qint64 now_ns) {
+    if (!pending_ || now_ns - flushed_ns_ < flush_ns)
+        return;
+    pending_ = false;
+    flushed_ns_ = now_ns;
     for (MessageView* view : messages_)
         view->flush();
 }

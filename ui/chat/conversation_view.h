@@ -8,7 +8,6 @@
 
 #include <QPointer>
 #include <QScrollArea>
-#include <QTimer>
 
 #include <vector>
 
@@ -18,13 +17,15 @@ class QVBoxLayout;
 
 namespace orrery::ui {
 
+class FrameClock;
 class MessageView;
 
 class ConversationView : public QScrollArea {
     Q_OBJECT
 
 public:
-    explicit ConversationView(QWidget* parent = nullptr);
+    /// What is being written is put on the screen by the clock.
+    explicit ConversationView(FrameClock* clock, QWidget* parent = nullptr);
 
     void setChat(ChatModel* chat);
     /// What stands where no message is.
@@ -48,7 +49,7 @@ private:
     void remove(int first, int last);
     void update(int row);
     void updateActions();
-    void flush();
+    void onTick(qint64 now_ns);
     void toEnd();
 
     QPointer<ChatModel> chat_;
@@ -57,7 +58,8 @@ private:
     QLabel* empty_;
     QToolButton* down_; ///< back to the end
     std::vector<MessageView*> messages_;
-    QTimer flush_;
+    bool pending_ = false;  ///< text has come that is not on the screen
+    qint64 flushed_ns_ = 0; ///< when text was put on the screen last
     bool following_ = true;
     bool scrolling_ = false; ///< the view itself moves the bar
 };

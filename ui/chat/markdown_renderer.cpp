@@ -315,7 +315,7 @@ private:
             write(QString(QChar(0xFFFD)));
             break;
         case MD_TEXT_BR:
-        case MD_TEXT_SOFTBR: // people and models break lines where they want them
+        case MD_TEXT_SOFTBR: // line breaks of the text are kept
             write(QString(QChar::LineSeparator));
             break;
         case MD_TEXT_ENTITY:
@@ -332,7 +332,7 @@ private:
     }
 
     static QString entity(const QString& name) {
-        // Qt's own HTML reader knows all of them.
+        // Qt's HTML parser accepts all of them.
         QTextDocument reader;
         reader.setHtml(name);
         return reader.toPlainText();

@@ -79,7 +79,7 @@ void MessageBody::follow(const QUrl& link) {
 MessageView::MessageView(const ChatMessageEntry& message, QWidget* parent)
     : QWidget(parent),
       message_(message),
-      who_(new QLabel(message.isAnswer() ? tr("Orrery") : tr("You"))),
+      author_(new QLabel(message.isAnswer() ? tr("Orrery") : tr("You"))),
       body_(new MessageBody),
       error_(new QLabel),
       status_(new QLabel),
@@ -88,7 +88,7 @@ MessageView::MessageView(const ChatMessageEntry& message, QWidget* parent)
       copy_(new QToolButton),
       regenerate_(new QToolButton) {
     setObjectName(message.isAnswer() ? QStringLiteral("answer") : QStringLiteral("question"));
-    body_->setAccessibleName(who_->text());
+    body_->setAccessibleName(author_->text());
     error_->setObjectName(QStringLiteral("messageError"));
     status_->setObjectName(QStringLiteral("messageStatus"));
     error_->setWordWrap(true);
@@ -108,7 +108,7 @@ MessageView::MessageView(const ChatMessageEntry& message, QWidget* parent)
 
     auto* head = new QHBoxLayout;
     head->setSpacing(theme::space1);
-    head->addWidget(who_, 1);
+    head->addWidget(author_, 1);
     head->addWidget(copy_);
     auto* foot = new QHBoxLayout;
     foot->setSpacing(theme::space1);
@@ -159,8 +159,8 @@ void MessageView::setMessage(const ChatMessageEntry& message) {
         flush();
         body_->message()->finish();
     }
-    error_->setText(message_.error);
-    error_->setVisible(!message_.error.isEmpty());
+    error_->setText(sentence(message_.failure));
+    error_->setVisible(bool(message_.failure));
     const bool timed = message_.isAnswer() && message_.state == ChatMessageEntry::State::Done &&
                        message_.timings.finished_ns > 0;
     bar_->setVisible(timed && message_.timings.first_token_ns > 0);
@@ -201,7 +201,7 @@ void MessageView::updateStatus() {
         text = tr("%n tokens", nullptr, message_.tokens);
         break;
     case ChatMessageEntry::State::Done:
-        if (message_.isAnswer() && message_.error.isEmpty())
+        if (message_.isAnswer() && !message_.failure)
             text = AnswerBar::line(message_);
         break;
     }
@@ -211,7 +211,7 @@ void MessageView::updateStatus() {
 void MessageView::applyColors() {
     QFont bold = QApplication::font();
     bold.setWeight(QFont::DemiBold);
-    who_->setFont(bold);
+    author_->setFont(bold);
     status_->setFont(theme::captionFont());
     const auto tint = [this](QLabel* label, theme::Meaning meaning) {
         QPalette colors = palette();

@@ -1,4 +1,4 @@
-// One message of a conversation: who, what, and below an answer where its time went.
+// One message of a conversation: its author, its text, and below an answer where its time went.
 #pragma once
 
 #include "ui/chat/chat_model.h"
@@ -73,7 +73,7 @@ private:
 
     ChatMessageEntry message_; ///< its text is in the body
     QString pending_;
-    QLabel* who_;
+    QLabel* author_;
     MessageBody* body_;
     QLabel* error_;
     QLabel* status_;

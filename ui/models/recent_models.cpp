@@ -20,7 +20,7 @@ void add(const QString& path) {
     const QString absolute = QFileInfo(path).absoluteFilePath();
     paths.removeAll(absolute);
     paths.prepend(absolute);
-    QSettings().setValue(key, QStringList(paths.mid(0, most)));
+    QSettings().setValue(key, QStringList(paths.mid(0, max_models)));
 }
 
 void remove(const QString& path) {

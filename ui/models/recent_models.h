@@ -6,15 +6,15 @@
 
 namespace orrery::ui::recent_models {
 
-inline constexpr int most = 10;
+inline constexpr int max_models = 10;
 
 QStringList list();
 void add(const QString& path);
 void remove(const QString& path);
 void clear();
 
-/// What to open where nobody says: the model that was opened last, or one in the user's model folder; empty
-/// where there is none.
+/// What to open where no model is named: the one that was opened last, or one in the user's model folder;
+/// empty where there is none.
 QString modelToStartWith();
 /// The user's model folder, and the one that the open dialog starts in.
 QString modelFolder();

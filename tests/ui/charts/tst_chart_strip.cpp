@@ -39,18 +39,17 @@ class TestChartStrip : public QObject {
     }
 
     struct Fixture {
-        EngineSession session;
+        FrameClock clock;
+        EngineSession session{&clock};
         QWidget window;
-        FrameClock clock{&window};
         ChartStrip* strip = new ChartStrip(&session, &window);
 
         Fixture() {
-            strip->setFrameClock(&clock);
+            clock.setWindow(&window);
             strip->resize(1200, 220);
             window.resize(1200, 220);
             window.show();
             (void)QTest::qWaitForWindowExposed(&window);
-            clock.setBusy(true);
         }
     };
 
