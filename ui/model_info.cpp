@@ -48,8 +48,8 @@ ModelInfo describe(const orrery::Model& model, const orrery::EngineConfig& engin
     info.contextTokens = engine.context;
     if (model.file)
         info.fileBytes = qint64(model.file->file_bytes());
-    if (model.decoder)
-        info.weightBytes = qint64(model.decoder->weight_bytes());
+    if (model.weights)
+        info.weightBytes = qint64(model.weights->pass_bytes(1, true));
     if (model.backend) {
         const kernels::DeviceInfo& device = model.backend->device();
         info.device = QString::fromStdString(device.name);

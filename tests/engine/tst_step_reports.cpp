@@ -117,8 +117,14 @@ public:
         : config_(config),
           pool_(config.blocks),
           // Keys and values in f16 (which the configuration asks for), of all layers.
-          bytes_per_token_(int64_t(model.config.layers) * model.config.kv_heads *
-                           (model.config.key_length + model.config.value_length) * 2) {}
+          bytes_per_token_(bytes_per_token(model.config)) {}
+
+    static int64_t bytes_per_token(const ModelConfig& config) {
+        int64_t bytes = 0;
+        for (const LayerConfig& layer : config.layers)
+            bytes += int64_t(layer.kv_heads) * (layer.key_length + layer.value_length) * 2;
+        return bytes;
+    }
 
     void add(RequestId id, const Request& request) {
         for (int sample = 0; sample < request.samples; ++sample)

@@ -44,7 +44,7 @@ struct Setup {
         : model(std::move(its_model)),
           decoder(model->weights, *model->backend),
           runner(decoder, *model->backend, specs(blocks), max_positions),
-          swap(*model->backend, 20 * runner.block_bytes(), runner.block_bytes()) {
+          swap(*model->backend, 20 * runner.block_bytes(), runner.block_bytes(), blocks) {
         runner.reserve(32, 32);
     }
 
@@ -149,7 +149,7 @@ void TestModelRunner::copies_and_swaps_carry_all_caches() {
 
     // Both blocks leave, other content takes their place, and they come back elsewhere.
     std::vector<int32_t> host_slots;
-    QVERIFY(setup.swap.take(2, host_slots));
+    QVERIFY(setup.swap.hold(a.table.blocks, 1, host_slots));
     StepPlan away = plan_of({{&b, 0, 4}});
     away.swap_outs = {{2, host_slots[0]}, {9, host_slots[1]}};
     b.table.blocks = {2};

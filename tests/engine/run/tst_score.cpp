@@ -25,7 +25,7 @@ struct Setup {
           decoder(model->weights, *model->backend),
           runner(decoder, *model->backend, specs(), 40),
           store(10, 4, true),
-          swap(*model->backend, 0, runner.block_bytes()) {
+          swap(*model->backend, 0, runner.block_bytes(), 10) {
         runner.reserve(8, 5);
     }
 
