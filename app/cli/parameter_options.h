@@ -11,8 +11,8 @@
 
 namespace orrery::cli {
 
-/// An option for a parameter, "--top-p" for "top_p"; parsing changes `request`, whose value is the default that
-/// the help shows.
+/// An option for a parameter, "--top-p" for "top_p"; parsing changes `request`, whose value is the default
+/// that the help shows.
 void add_parameter_option(CLI::App& verb, Request& request, const Parameter& parameter);
 /// The same for every parameter of the table but those in `without`.
 void add_parameter_options(CLI::App& verb, Request& request, std::span<const std::string_view> without);

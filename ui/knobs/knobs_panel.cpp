@@ -123,9 +123,8 @@ QWidget* KnobsPanel::makeAnswerPart() {
     maxTokens_->setAlignment(Qt::AlignRight);
     maxTokens_->setFont(theme::numberFont());
     maxTokens_->setAccessibleName(tr("Longest answer, tokens"));
-    maxTokens_->setToolTip(
-        tr("%1 0 lets it go on until the context is full. In force from the next answer.")
-            .arg(meaning(orrery::parameter("max_tokens"))));
+    maxTokens_->setToolTip(tr("%1 0 lets it go on until the context is full. In force from the next answer.")
+                               .arg(meaning(orrery::parameter("max_tokens"))));
     auto* maxLabel = new QLabel(tr("Longest answer"));
     maxLabel->setBuddy(maxTokens_);
     maxLabel->setToolTip(maxTokens_->toolTip());

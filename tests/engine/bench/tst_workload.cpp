@@ -39,7 +39,7 @@ private slots:
 };
 
 void TestWorkload::names() {
-    QCOMPARE(all_workloads().size(), size_t(6));
+    QCOMPARE(all_workloads().size(), size_t(7));
     for (const WorkloadKind kind : all_workloads())
         QVERIFY(workload_kind(workload_name(kind)) == kind);
     QVERIFY_EXCEPTION_THROWN(workload_kind("speed"), Error);
