@@ -39,11 +39,21 @@ Answer::Answer(const AnswerRules& rules, const Request& request, uint64_t seed, 
       min_tokens_(request.min_tokens),
       ignore_eos_(request.ignore_eos) {}
 
+std::optional<kernels::SampleQuery> Answer::query(const std::vector<TokenId>& tokens,
+                                                  std::vector<LogitChange>& changes) {
+    if (!may_end())
+        return std::nullopt; // end tokens are masked
+    return sampler_.query(tokens, size_t(prompt_tokens_), rules_.is_end.size(), changes);
+}
+
+Sample Answer::accept(const kernels::SampleResult& result, std::span<const kernels::TopToken> top) const {
+    return sampler_.accept(result, top, rules_.is_end.size());
+}
+
 Sample Answer::draw(std::span<const float> logits, const std::vector<TokenId>& tokens) {
-    const bool may_end = ignore_eos_ || tokens_ >= min_tokens_;
     return sampler_.draw(logits, tokens, size_t(prompt_tokens_),
-                         may_end ? std::span<const uint64_t>()
-                                 : std::span<const uint64_t>(rules_.all_but_end));
+                         may_end() ? std::span<const uint64_t>()
+                                   : std::span<const uint64_t>(rules_.all_but_end));
 }
 
 Answer::Piece Answer::take(TokenId token, int length) {

@@ -7,6 +7,7 @@
 #include "engine/text/detokenizer.h"
 #include "engine/text/stop_strings.h"
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,11 @@ class Answer {
 public:
     Answer(const AnswerRules& rules, const Request& request, uint64_t seed, int sample);
 
+    /// The next draw as a query to the device, where the device can do it (see Sampler::query).
+    std::optional<kernels::SampleQuery> query(const std::vector<TokenId>& tokens,
+                                              std::vector<LogitChange>& changes);
+    /// The token that the device has drawn. Throws Error where none can be drawn.
+    Sample accept(const kernels::SampleResult& result, std::span<const kernels::TopToken> top) const;
     /// Draws the next token of a sequence from its logits, [vocab]. Throws Error where none can be drawn.
     Sample draw(std::span<const float> logits, const std::vector<TokenId>& tokens);
 
@@ -48,6 +54,7 @@ public:
     uint64_t seed() const { return sampler_.seed(); }
 
 private:
+    bool may_end() const { return ignore_eos_ || tokens_ >= min_tokens_; }
     Piece next_piece(TokenId token, int length);
     std::string flush();
 

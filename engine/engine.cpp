@@ -27,6 +27,10 @@ int64_t nanoseconds(Clock::duration duration) {
     return std::chrono::nanoseconds(duration).count();
 }
 
+std::string not_drawn(const std::exception& failure) {
+    return "The next token could not be drawn: " + sentence_of(failure);
+}
+
 // A delta that is complete joins the others without fail, once there is room for it.
 static_assert(std::is_nothrow_move_constructible_v<TokenDelta>);
 
@@ -51,11 +55,10 @@ struct Engine::Impl {
     void order_expired();
     void enter_ordered_ends(std::vector<TokenDelta>& deltas);
     void describe(const StepPlan& plan);
-    bool run(const StepPlan& plan, StopWatch& watch, std::span<const float>& logits,
-             std::vector<TokenDelta>& deltas);
-    void sample(std::span<const float> logits);
-    void draw(SampleSequence& sequence, std::span<const float> logits);
-    void fork_samples(SampleSequence& first, std::span<const float> logits);
+    bool run(const StepPlan& plan, StopWatch& watch, std::vector<TokenDelta>& deltas);
+    void sample();
+    void prepare_draw(SampleSequence& sequence, int row);
+    void fork_samples(SampleSequence& first, int row);
     void publish(std::vector<TokenDelta>& deltas);
     void end_report();
     void count_queues();
@@ -95,12 +98,16 @@ struct Engine::Impl {
     // The step that is running.
     struct Draw {
         SampleSequence* sequence;
+        int row;   ///< of the step's logits
+        int query; ///< of `queries`; −1: the device does not know its chain
         Sample sample;
         std::string error; ///< why nothing could be drawn
     };
     std::vector<SampleSequence*>
         due; ///< those whose next token can be drawn, in the order of the rows of logits
     std::vector<Draw> draws;
+    std::vector<kernels::SampleQuery> queries; ///< draws that the device does
+    std::vector<LogitChange> changes;          ///< of all queries
     StepReport report;
     PreemptionCosts costs;
     bool profiling = false;
@@ -271,11 +278,10 @@ void Engine::Impl::run_plan(StopWatch& watch, std::vector<TokenDelta>& deltas) {
     describe(plan);
     watch.lap(report.schedule_ns);
 
-    std::span<const float> logits;
-    if (!plan.parts.empty() && run(plan, watch, logits, deltas)) {
+    if (!plan.parts.empty() && run(plan, watch, deltas)) {
         scheduler.complete();
         watch.lap(report.schedule_ns);
-        sample(logits);
+        sample();
         watch.lap(report.sample_ns);
         publish(deltas);
     }
@@ -330,12 +336,11 @@ void Engine::Impl::describe(const StepPlan& plan) {
 
 /// Moves blocks and runs the forward pass. Returns false where it failed: the sequences of the plan have
 /// ended.
-bool Engine::Impl::run(const StepPlan& plan, StopWatch& watch, std::span<const float>& logits,
-                       std::vector<TokenDelta>& deltas) {
+bool Engine::Impl::run(const StepPlan& plan, StopWatch& watch, std::vector<TokenDelta>& deltas) {
     try {
         runner.prepare(plan, swap);
         watch.lap(report.prepare_ns);
-        logits = runner.run();
+        runner.run();
         model->file->check_intact();
         watch.lap(report.forward_ns);
         return true;
@@ -353,32 +358,60 @@ bool Engine::Impl::run(const StepPlan& plan, StopWatch& watch, std::span<const f
     }
 }
 
-void Engine::Impl::sample(std::span<const float> logits) {
+void Engine::Impl::sample() {
     draws.clear();
-    const size_t vocab = size_t(model->config.vocab);
+    queries.clear();
+    changes.clear();
     for (size_t i = 0; i < due.size(); ++i) {
-        const auto row = logits.subspan(i * vocab, vocab);
-        draw(*due[i], row);
+        prepare_draw(*due[i], int(i));
         if (due[i]->group.forks_wait)
-            fork_samples(*due[i], row);
+            fork_samples(*due[i], int(i));
+    }
+    ModelRunner::Drawn drawn;
+    std::string failed;
+    try {
+        drawn = runner.sample(queries, changes);
+    } catch (const std::exception& failure) {
+        runner.drain();
+        failed = not_drawn(failure);
+    }
+    for (Draw& draw : draws) {
+        if (draw.error.empty() && draw.query >= 0)
+            draw.error = failed;
+        if (!draw.error.empty())
+            continue;
+        SampleSequence& sequence = *draw.sequence;
+        try {
+            draw.sample = draw.query >= 0
+                              ? sequence.answer.accept(drawn.results[size_t(draw.query)],
+                                                       drawn.top_of(size_t(draw.query)))
+                              : sequence.answer.draw(runner.read_logits(draw.row), sequence.tokens);
+        } catch (const std::exception& failure) {
+            draw.error = not_drawn(failure);
+        }
     }
     // Only now, when every fork has been made from what was computed.
-    for (const Draw& drawn : draws)
-        if (drawn.error.empty())
-            drawn.sequence->tokens.push_back(drawn.sample.token);
+    for (const Draw& draw : draws)
+        if (draw.error.empty())
+            draw.sequence->tokens.push_back(draw.sample.token);
 }
 
-void Engine::Impl::draw(SampleSequence& sequence, std::span<const float> logits) {
-    Draw& drawn = draws.emplace_back(Draw{&sequence, {}, {}});
+/// The next token of a sequence is to be drawn from a row of the step's logits.
+void Engine::Impl::prepare_draw(SampleSequence& sequence, int row) {
+    Draw& draw = draws.emplace_back(Draw{&sequence, row, -1, {}, {}});
     try {
-        drawn.sample = sequence.answer.draw(logits, sequence.tokens);
+        if (auto query = sequence.answer.query(sequence.tokens, changes)) {
+            query->row = row;
+            draw.query = int(queries.size());
+            queries.push_back(*query);
+        }
     } catch (const std::exception& failure) {
-        drawn.error = "The next token could not be drawn: " + sentence_of(failure);
+        draw.error = not_drawn(failure);
     }
 }
 
 /// The prompt has been read once; the other samples begin from there, with the same logits.
-void Engine::Impl::fork_samples(SampleSequence& first, std::span<const float> logits) {
+void Engine::Impl::fork_samples(SampleSequence& first, int row) {
     SequenceGroup& group = first.group;
     group.forks_wait = false;
     unforked -= int(group.sequences.size()) - 1;
@@ -387,7 +420,7 @@ void Engine::Impl::fork_samples(SampleSequence& first, std::span<const float> lo
         scheduler.fork(first, sequence);
         if (sequence.state == SequenceState::running) {
             sequence.timings.first_scheduled_ns = first.timings.first_scheduled_ns;
-            draw(sequence, logits);
+            prepare_draw(sequence, row);
         }
     }
 }

@@ -37,6 +37,7 @@ struct KernelProfile {
     uint64_t matmul_ns = 0;
     uint64_t norm_ns = 0;
     uint64_t other_ns = 0;
+    uint64_t sample_ns = 0; ///< not part of a forward pass
 };
 
 class Backend {

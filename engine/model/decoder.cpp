@@ -191,15 +191,24 @@ void Decoder::forward(const kernels::ForwardBatch& batch, std::span<const KvCach
         std::visit(pass, step);
 }
 
-void Decoder::read_logits(std::span<float> logits) {
-    if (logits.size() != static_cast<size_t>(output_rows_) * static_cast<size_t>(config().vocab))
-        fail(grouped(logits.size()) + " logits were asked for; the last pass made " +
-             std::to_string(output_rows_) + " rows of " + std::to_string(config().vocab) + ".");
+void Decoder::read_logits(int first_row, std::span<float> logits) {
+    const auto vocab = static_cast<size_t>(config().vocab);
+    const size_t rows = logits.size() / vocab;
+    if (first_row < 0 || first_row > output_rows_ || logits.size() != rows * vocab ||
+        rows > static_cast<size_t>(output_rows_ - first_row))
+        fail(grouped(logits.size()) + " logits from row " + std::to_string(first_row) +
+             " on were asked for; the last pass made " + std::to_string(output_rows_) + " rows of " +
+             std::to_string(vocab) + ".");
     if (logits.empty())
         backend_.synchronize();
     else
-        backend_.download(scratch_.buffers[static_cast<size_t>(Slot::logits)], 0,
+        backend_.download(scratch_.buffers[static_cast<size_t>(Slot::logits)],
+                          static_cast<size_t>(first_row) * vocab * sizeof(float),
                           std::as_writable_bytes(logits));
+}
+
+View Decoder::logits() const {
+    return kernels::matrix(scratch_.buffers[static_cast<size_t>(Slot::logits)], output_rows_, config().vocab);
 }
 
 } // namespace orrery

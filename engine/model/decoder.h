@@ -33,8 +33,10 @@ public:
     /// to a position that it meets for the first time.
     void forward(const kernels::ForwardBatch& batch, std::span<const kernels::KvCache> caches);
 
-    /// Waits for the pass; the logits of its output rows, [output_rows, vocab].
-    void read_logits(std::span<float> logits);
+    /// Waits for the pass; the logits of its output rows from `first_row` on, [rows, vocab].
+    void read_logits(int first_row, std::span<float> logits);
+    /// Where they lie on the device, [output_rows, vocab].
+    kernels::View logits() const;
 
     const ModelConfig& config() const { return weights_->config(); }
     const ModelWeights& weights() const { return *weights_; }

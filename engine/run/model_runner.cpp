@@ -38,7 +38,9 @@ ModelRunner::ModelRunner(Decoder& decoder, kernels::Backend& backend,
       backend_(backend),
       block_size_(caches.front().block_size),
       max_positions_(max_positions),
-      caches_(backend, caches) {
+      caches_(backend, caches),
+      device_results_(backend),
+      device_top_(backend) {
     // The first measure of what a swap costs: one block, there and back.
     const StepPlan::Swap first = {.block = 0, .slot = 0};
     HostSwap swap(backend, caches_.block_bytes, caches_.block_bytes, 1);
@@ -55,18 +57,14 @@ void ModelRunner::reserve(int max_rows, int max_outputs) {
     max_outputs = std::max(max_outputs, max_outputs_);
     if (max_rows == max_rows_ && max_outputs == max_outputs_)
         return;
-    std::vector<float> logits;
-    if (max_outputs > max_outputs_)
-        logits = platform::host_array<float>(size_t(max_outputs) * size_t(decoder_.config().vocab),
-                                             "the logits of a step");
+    if (row_.empty())
+        row_ = platform::host_array<float>(size_t(decoder_.config().vocab), "a row of logits");
     decoder_.reserve(max_rows, max_outputs, max_positions_);
     for (std::vector<int32_t>* list : {&ids_, &positions_, &slots_})
         list->reserve(size_t(max_rows));
     output_rows_.reserve(size_t(max_outputs));
     spans_.reserve(size_t(max_outputs));
     block_tables_.reserve(size_t(max_outputs) * size_t(max_positions_ / block_size_ + 1));
-    if (max_outputs > max_outputs_)
-        logits_.swap(logits);
     max_rows_ = max_rows;
     max_outputs_ = max_outputs;
 }
@@ -104,15 +102,55 @@ void ModelRunner::prepare(const StepPlan& plan, const HostSwap& swap, bool all_l
     }
 }
 
-std::span<const float> ModelRunner::run() {
+void ModelRunner::run() {
     const kernels::BlockLayout layout = {slots_, table_offsets_, block_tables_};
     decoder_.forward({ids_, positions_, spans_, {&layout, 1}, output_rows_, {}}, caches_.handles);
-    const std::span<float> logits(logits_.data(), output_rows_.size() * size_t(decoder_.config().vocab));
-    if (logits.empty())
-        backend_.synchronize();
-    else
-        decoder_.read_logits(logits);
-    return logits;
+    backend_.synchronize();
+}
+
+void ModelRunner::read_logits(std::span<float> logits) {
+    decoder_.read_logits(0, logits);
+}
+
+std::span<const float> ModelRunner::read_logits(int row) {
+    decoder_.read_logits(row, row_);
+    return row_;
+}
+
+kernels::Buffer ModelRunner::Memory::at_least(size_t wanted) {
+    if (wanted > bytes) {
+        const kernels::Buffer larger = backend.allocate(wanted);
+        if (handle)
+            backend.release(handle);
+        handle = larger;
+        bytes = wanted;
+    }
+    return handle;
+}
+
+ModelRunner::Drawn ModelRunner::sample(std::span<const kernels::SampleQuery> queries,
+                                       std::span<const kernels::LogitChange> changes) {
+    int max_logprobs = 0;
+    for (const kernels::SampleQuery& query : queries)
+        max_logprobs = std::max(max_logprobs, query.logprobs);
+    results_.resize(queries.size());
+    top_.resize(queries.size() * size_t(max_logprobs));
+    if (queries.empty())
+        return {};
+    const auto results = std::as_writable_bytes(std::span(results_));
+    const auto top = std::as_writable_bytes(std::span(top_));
+    kernels::SampleOp op = {.logits = decoder_.logits(),
+                            .queries = queries,
+                            .changes = changes,
+                            .results = device_results_.at_least(results.size()),
+                            .max_logprobs = max_logprobs};
+    if (max_logprobs > 0)
+        op.top = device_top_.at_least(top.size());
+    backend_.sample(op);
+    backend_.download(op.results, 0, results);
+    if (max_logprobs > 0)
+        backend_.download(op.top, 0, top);
+    return {results_, top_, size_t(max_logprobs)};
 }
 
 void ModelRunner::drain() noexcept {

@@ -26,8 +26,28 @@ public:
     /// `all_logits`, every row of every part.
     void prepare(const StepPlan& plan, const HostSwap& swap, bool all_logits = false);
 
-    /// Runs the pass and waits for it. Returns the logits, [output rows, vocab], valid until the next pass.
-    std::span<const float> run();
+    /// Runs the pass and waits for it. Its logits stay on the device until the next pass.
+    void run();
+    /// Rows of logits that the last pass made.
+    size_t outputs() const { return output_rows_.size(); }
+    /// All of them, [outputs, vocab].
+    void read_logits(std::span<float> logits);
+    /// One of them, [vocab], valid until the next call.
+    std::span<const float> read_logits(int row);
+
+    /// Draws tokens on the device, from the logits of the last pass. The answers are valid until the next
+    /// call; `top` is [queries, max_logprobs].
+    struct Drawn {
+        std::span<const kernels::SampleResult> results;
+        std::span<const kernels::TopToken> top;
+        size_t max_logprobs = 0;
+
+        std::span<const kernels::TopToken> top_of(size_t query) const {
+            return top.subspan(query * max_logprobs, max_logprobs);
+        }
+    };
+    Drawn sample(std::span<const kernels::SampleQuery> queries,
+                 std::span<const kernels::LogitChange> changes);
 
     /// After a failure: waits for what was queued before it, so that nothing of it happens later.
     void drain() noexcept;
@@ -51,6 +71,22 @@ private:
         size_t block_bytes = 0;
     };
 
+    /// Memory of the device that is given back at the end, and grows when it is too small.
+    struct Memory {
+        explicit Memory(kernels::Backend& its_backend) : backend(its_backend) {}
+        ~Memory() {
+            if (handle)
+                backend.release(handle);
+        }
+        Memory(const Memory&) = delete;
+        Memory& operator=(const Memory&) = delete;
+        kernels::Buffer at_least(size_t wanted);
+
+        kernels::Backend& backend;
+        kernels::Buffer handle;
+        size_t bytes = 0;
+    };
+
     void copy_out(std::span<const StepPlan::Swap> swaps, const HostSwap& swap);
     void copy_in(std::span<const StepPlan::Swap> swaps, const HostSwap& swap);
     template <typename Copy>
@@ -71,7 +107,13 @@ private:
     std::vector<int32_t> ids_, positions_, slots_, table_offsets_, block_tables_, output_rows_;
     std::vector<kernels::Span> spans_;
     std::vector<kernels::BlockTransfer> transfers_;
-    std::vector<float> logits_;
+    std::vector<float> row_; ///< of logits
+
+    // What was drawn, on the device and here.
+    Memory device_results_;
+    Memory device_top_;
+    std::vector<kernels::SampleResult> results_;
+    std::vector<kernels::TopToken> top_;
 };
 
 } // namespace orrery

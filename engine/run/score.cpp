@@ -39,13 +39,14 @@ std::vector<float> score(const std::vector<TokenId>& ids, int vocab, int max_row
         platform::host_array<float>(ids.size() * size_t(vocab), "the logits of all positions");
     const int chunk = std::min(max_rows, runner.max_outputs());
     StepPlan plan;
-    auto out = logits.begin();
     try {
         for (int first = 0; first < length; first += chunk) {
             plan.swap_outs = swap.pending(); // what preempted sequences hold of the blocks that it takes
             plan.parts = {{&borrowed.sequence, first, std::min(chunk, length - first)}};
             runner.prepare(plan, swap, true);
-            out = std::ranges::copy(runner.run(), out).out;
+            runner.run();
+            runner.read_logits(
+                std::span(logits).subspan(size_t(first) * size_t(vocab), runner.outputs() * size_t(vocab)));
             swap.copied();
         }
     } catch (...) {

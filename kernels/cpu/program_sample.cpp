@@ -9,7 +9,7 @@ void Program::sample(const SampleArguments& a) {
         thread.candidates.reserve(static_cast<size_t>(a.vocabulary));
     const SampleQuery* queries = arena_.put_all(a.queries).data();
     const LogitChange* changes = arena_.put_all(a.changes).data();
-    record(&KernelProfile::other_ns, static_cast<int64_t>(a.queries.size()), 1,
+    record(&KernelProfile::sample_ns, static_cast<int64_t>(a.queries.size()), 1,
            [this, a, queries, changes](int64_t first, int64_t last, int thread) {
                CandidateSet& set = threads_[static_cast<size_t>(thread)].candidates;
                const auto max_logprobs = static_cast<size_t>(a.max_logprobs);

@@ -161,7 +161,7 @@ void ReferenceBackend::sample(const SampleOp& op) {
                                                  "sample's top")
                                       : nullptr;
     own_memory_of(op.results, "sample's results");
-    enqueue(&KernelProfile::other_ns, [=, queries = std::vector(op.queries.begin(), op.queries.end()),
+    enqueue(&KernelProfile::sample_ns, [=, queries = std::vector(op.queries.begin(), op.queries.end()),
                                        changes = std::vector(op.changes.begin(), op.changes.end())] {
         std::vector<TopToken> row_top(max_logprobs);
         for (size_t i = 0; i < queries.size(); ++i) {

@@ -58,7 +58,7 @@ std::vector<float> Forward::run(const std::vector<int32_t>& ids, Outputs outputs
                      caches_);
     length_ += rows;
     std::vector<float> logits(output_rows.size() * static_cast<size_t>(decoder_.config().vocab));
-    decoder_.read_logits(logits);
+    decoder_.read_logits(0, logits);
     return logits;
 }
 

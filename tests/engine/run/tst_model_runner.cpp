@@ -58,8 +58,10 @@ struct Setup {
 
     std::vector<float> run(const StepPlan& plan, bool all_logits = false) {
         runner.prepare(plan, swap, all_logits);
-        const auto logits = runner.run();
-        return {logits.begin(), logits.end()};
+        runner.run();
+        std::vector<float> logits(runner.outputs() * size_t(model->config.vocab));
+        runner.read_logits(logits);
+        return logits;
     }
 
     /// Of each token, computed in a plain pass.

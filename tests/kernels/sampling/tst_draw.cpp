@@ -108,15 +108,16 @@ void TestDraw::agrees_with_the_reference() {
         // Where u stands at the very border between two tokens, or a limit at that between being kept and
         // dropped, rounding decides: those are left out.
         bool is_close = false;
-        for (const double step : {-1e-5, 1e-5}) {
-            SampleQuery near = query;
-            near.u = std::clamp(query.u + step, 0.0, 1.0 - 1e-9);
-            if (query.top_p < 1.0f)
-                near.top_p = std::max(0.0f, query.top_p + static_cast<float>(step));
-            if (query.min_p > 0.0f)
-                near.min_p = std::max(1e-9f, query.min_p * (1.0f + static_cast<float>(step)));
-            is_close |= reference::sample(near, logits, changes, expected_top).token != expected.token;
-        }
+        for (const double step : {-1e-5, 1e-5})
+            for (const double step_of_u : {-1e-5, 1e-5}) {
+                SampleQuery near = query;
+                near.u = std::clamp(query.u + step_of_u, 0.0, 1.0 - 1e-9);
+                if (query.top_p < 1.0f)
+                    near.top_p = std::max(0.0f, query.top_p + static_cast<float>(step));
+                if (query.min_p > 0.0f)
+                    near.min_p = std::max(1e-9f, query.min_p * (1.0f + static_cast<float>(step)));
+                is_close |= reference::sample(near, logits, changes, expected_top).token != expected.token;
+            }
         reference::sample(query, logits, changes, expected_top);
         if (is_close)
             continue;
