@@ -42,17 +42,20 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # The test programs that cover each file, the quickest first.
 CACHE = ["tst_block_pool", "tst_block_store", "tst_prefix_index", "tst_scheduler", "tst_engine", "tst_same_tokens"]
-SAMPLE = ["tst_random", "tst_penalties", "tst_truncation", "tst_sampler_stages", "tst_sampler", "tst_engine"]
+SAMPLE = ["tst_random", "tst_penalties", "tst_sampler_stages", "tst_sampler", "tst_engine"]
+DRAW = ["tst_truncation", "tst_draw", "tst_sampler_stages", "tst_sampler", "tst_engine"]
 TESTS_OF = {
     "engine/text/stop_strings.cpp": ["tst_stop_strings"],
     "engine/cache/block_pool.cpp": CACHE,
     "engine/cache/block_store.cpp": CACHE,
-    "engine/sample/candidates.cpp": SAMPLE,
     "engine/sample/penalties.cpp": SAMPLE,
     "engine/sample/random.cpp": SAMPLE,
     "engine/sample/sampler.cpp": SAMPLE,
-    "engine/sample/truncation.cpp": SAMPLE,
-    "engine/schedule/scheduler.cpp": ["tst_scheduler", "tst_engine", "tst_engine_ends", "tst_same_tokens"],
+    "kernels/sampling/candidates.cpp": DRAW,
+    "kernels/sampling/truncation.cpp": DRAW,
+    "engine/schedule/scheduler.cpp": [
+        "tst_scheduler", "tst_step_reports", "tst_engine", "tst_engine_ends", "tst_same_tokens"
+    ],
 }
 
 # ---------------------------------------------------------------- what the mutated file is compiled with
