@@ -52,7 +52,9 @@ void add_bench(CLI::App& app, Options& options, Run& run) {
                      "Repeats of decode, prefill, batch and a single stream's prefix")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
-    verb->add_option("--seed", choice->seed, "Seed of the random prompts")->capture_default_str();
+    verb->add_option("--seed", choice->seed, "Seed of the random prompts")
+        ->check(seed_check())
+        ->capture_default_str();
     add_model_options(*verb, options);
     add_device_options(*verb, options);
     add_engine_options(*verb, options);

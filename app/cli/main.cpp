@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
         add(app, options, run);
     for (CLI::App* verb : app.get_subcommands({})) {
         verb->add_flag("--json", options.json, "Print JSON");
-        verb->add_flag("-v,--verbose", options.verbose, "Say more on standard error");
+        verb->add_flag("-v,--verbose", options.verbose, "Log more on standard error");
     }
 
     try {

@@ -27,7 +27,12 @@ kernels::KvType kv_type(const std::string& name) {
 } // namespace
 
 void add_model_options(CLI::App& verb, Options& options) {
-    verb.add_option("-m,--model", options.model, "Model file (.gguf) or folder; default: the default model");
+    verb.add_option("-m,--model", options.model, "Model file (.gguf) or folder; default: the default model")
+        ->check(CLI::Validator(
+            [](const std::string& path) {
+                return path.empty() ? std::string("The path is empty") : std::string();
+            },
+            ""));
 }
 
 void add_device_options(CLI::App& verb, Options& options) {
@@ -37,6 +42,18 @@ void add_device_options(CLI::App& verb, Options& options) {
     verb.add_option("--threads", options.threads, "CPU threads; 0: one per core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
+}
+
+CLI::Validator seed_check() {
+    return {[](const std::string& text) {
+                const bool digits =
+                    !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+                // 2^64 − 1 has twenty digits, and texts of one length are ordered as their numbers.
+                const bool fits = text.size() < 20 || (text.size() == 20 && text <= "18446744073709551615");
+                return digits && fits ? std::string()
+                                      : "'" + text + "' is no whole number from 0 to 18446744073709551615";
+            },
+            ""};
 }
 
 void add_engine_options(CLI::App& verb, Options& options) {
@@ -109,8 +126,10 @@ std::unique_ptr<Engine> make_engine(std::shared_ptr<Model> model, const Options&
     const int in_force = engine->config().context;
     if (options.engine.context == 0 && in_force < trained)
         std::cerr << "The context is " << grouped(uint64_t(in_force)) << " tokens, of "
-                  << grouped(uint64_t(trained))
-                  << " that the model was trained for: a longer one does not fit in memory.\n";
+                  << grouped(uint64_t(trained)) << " that the model was trained for: "
+                  << (options.engine.blocks ? "the cache has no more blocks"
+                                            : "a longer one does not fit in memory")
+                  << ".\n";
     return engine;
 }
 

@@ -31,6 +31,9 @@ void add_model_options(CLI::App& verb, Options& options);  ///< --model
 void add_device_options(CLI::App& verb, Options& options); ///< --backend, --threads
 void add_engine_options(CLI::App& verb, Options& options); ///< cache, budgets and policy
 
+/// What a seed must be: a whole number of 64 bits.
+CLI::Validator seed_check();
+
 /// The model file that was asked for, or the default one; throws Error where neither is there.
 std::filesystem::path model_path(const Options& options);
 /// Loads the model onto the device that was asked for.

@@ -42,6 +42,7 @@ void add_selftest(CLI::App& app, Options& options, Run& run) {
                                     "Compare every kernel of a back end with the reference on random shapes");
     auto selftest_options = std::make_shared<kernels::SelftestOptions>();
     verb->add_option("--seed", selftest_options->seed, "Seed of the random shapes and values")
+        ->check(seed_check())
         ->capture_default_str();
     verb->add_option("--repeats", selftest_options->repeats, "Random shapes per operation and format")
         ->check(CLI::Range(1, 1000))

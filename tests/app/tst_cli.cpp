@@ -49,6 +49,9 @@ private slots:
                                  "bench --workload=speed",
                                  "bench --workload=decode,speed",
                                  "bench --repeats=0",
+                                 "bench --seed=99999999999999999999",
+                                 "selftest --seed=-1",
+                                 "inspect --model=",
                                  "selftest --only=nothing"}) {
             const QString arguments = QString::fromLatin1(line);
             const QString option = arguments.section(QStringLiteral("--"), 1).section('=', 0, 0);

@@ -124,7 +124,19 @@ private slots:
 
     void aShorterContextIsSaid() {
         const CliResult asked = run_cli(words("ask Hello --context 64 --max-tokens 1 --json") + model_);
-        QCOMPARE(asked.err, std::string()); // what was asked for
+        QVERIFY2(asked.err.empty(), asked.err.c_str()); // what was asked for
+        const CliResult blocks = run_cli(words("ask Hello --blocks 4 --max-tokens 1 --json") + model_);
+        QCOMPARE(blocks.err,
+                 std::string("The context is 64 tokens, of 512 that the model was trained for: the cache "
+                             "has no more blocks.\n"));
+        const CliResult memory = run_cli(words("ask Hello --max-tokens 1 --json --model") +
+                                         QStringList{text(tiny_model({.context_length = 100'000'000}))});
+        QCOMPARE(memory.status, 0);
+        QVERIFY2(
+            memory.err.starts_with("The context is ") &&
+                memory.err.find(" tokens, of 100,000,000 that the model was trained for: a longer one does "
+                                "not fit in memory.\n") != std::string::npos,
+            memory.err.c_str());
     }
 
     void aQuestionTooLongIsRefusedWithTheNumbers() {
