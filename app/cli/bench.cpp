@@ -45,14 +45,16 @@ void add_bench(CLI::App& app, Options& options, Run& run) {
     std::vector<std::string> names;
     for (const WorkloadKind kind : all_workloads())
         names.emplace_back(workload_name(kind));
-    verb->add_option("--workload", choice->workloads, "Which ones, separated by commas; default: all")
+    verb->add_option("--workload", choice->workloads, "Workloads, separated by commas; default: all")
         ->delimiter(',')
         ->check(CLI::IsMember(names));
     verb->add_option("--repeats", choice->repeats,
                      "Repeats of decode, prefill, batch and a single stream's prefix")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
-    verb->add_option("--seed", choice->seed, "Of the random prompts")->capture_default_str();
+    verb->add_option("--seed", choice->seed, "Seed of the random prompts")
+        ->check(seed_check())
+        ->capture_default_str();
     add_model_options(*verb, options);
     add_device_options(*verb, options);
     add_engine_options(*verb, options);

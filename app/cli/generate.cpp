@@ -1,9 +1,12 @@
 // generate: JSON lines of requests in, their answers out in the same order, all batched in one engine.
+#include "app/cli/interrupt.h"
 #include "app/cli/parameter_options.h"
 #include "app/cli/verbs.h"
 #include "kernels/error.h"
 
 #include <spdlog/spdlog.h>
+
+#include <algorithm>
 
 namespace orrery::cli {
 
@@ -22,6 +25,7 @@ struct Answer {
 struct Line {
     int logprobs = -1;
     std::vector<Answer> answers;
+    size_t unfinished = 0; ///< answers that have not ended
     std::string refusal;
 };
 
@@ -32,16 +36,22 @@ Request read_request(const std::string& text, int number, const Tokenizer& token
     try {
         request = request_from_json(object, &unknown);
     } catch (const Error& error) {
-        throw Error("Line " + std::to_string(number) + " of the input: " + error.what());
+        throw Error(line_name(number) + ": " + error.what());
     }
     for (const std::string& field : unknown)
-        spdlog::warn("line {}: the field '{}' means nothing here", number, field);
-    if (const auto prompt = object.find("prompt"); prompt != object.end()) {
-        if (!prompt->is_string() || object.contains("ids"))
-            throw Error("Line " + std::to_string(number) +
-                        " of the input: 'prompt' must be a text, and 'ids' absent.");
-        request.prompt = tokenizer.encode(prompt->get_ref<const std::string&>(), true, true);
+        spdlog::warn("line {}: the field '{}' is unknown and ignored", number, field);
+    const auto prompt = object.find("prompt");
+    const bool has_ids = object.contains("ids");
+    if (prompt == object.end()) {
+        if (!has_ids)
+            throw Error(line_name(number) + " has neither 'prompt' nor 'ids'.");
+        return request;
     }
+    if (has_ids)
+        throw Error(line_name(number) + " has 'prompt' and 'ids': one of them is the prompt.");
+    if (!prompt->is_string())
+        refuse_value(line_name(number) + ": 'prompt'", *prompt, "a string");
+    request.prompt = tokenizer.encode(prompt->get_ref<const std::string&>(), true, true);
     return request;
 }
 
@@ -75,6 +85,30 @@ Json to_json(const Answer& answer, int logprobs) {
     return json;
 }
 
+Json to_json(const Line& line) {
+    if (!line.refusal.empty())
+        return {{"ids", Json::array()},
+                {"text", ""},
+                {"finish_reason", finish_reason_name(FinishReason::rejected)},
+                {"error", line.refusal}};
+    Json json = to_json(line.answers.front(), line.logprobs);
+    if (line.answers.size() > 1) {
+        json["samples"] = Json::array();
+        for (const Answer& answer : line.answers)
+            json["samples"].push_back(to_json(answer, line.logprobs));
+    }
+    return json;
+}
+
+/// Whether a line, or any of its answers, was refused or failed.
+bool has_failed(const Line& line) {
+    return !line.refusal.empty() || std::ranges::any_of(line.answers, [](const Answer& answer) {
+        return answer.end.finish == FinishReason::rejected || answer.end.finish == FinishReason::error;
+    });
+}
+
+/// Requests in, answers out as they end, in the order of the requests. Ctrl-C cancels what has not ended;
+/// what there is of it is printed too.
 int generate(const Options& options) {
     const std::shared_ptr<Model> model = load(options);
     const auto engine = make_engine(model, options);
@@ -88,39 +122,39 @@ int generate(const Options& options) {
             line.logprobs = request.sampling.logprobs;
             line.answers.resize(static_cast<size_t>(request.samples));
             engine->add(lines.size(), std::move(request));
+            line.unfinished = line.answers.size();
         } catch (const Error& error) {
             line.refusal = error.what();
         }
     });
 
+    bool failed = false;
+    size_t printed = 0;
+    const auto print_ended = [&] {
+        for (; printed < lines.size() && lines[printed].unfinished == 0; ++printed) {
+            failed |= has_failed(lines[printed]);
+            print_line(to_json(lines[printed]));
+            lines[printed] = {};
+        }
+    };
+    const InterruptGuard guard;
     std::vector<TokenDelta> deltas;
+    print_ended();
     while (!engine->idle()) {
+        if (guard.interrupted())
+            engine->cancel_all();
         deltas.clear();
         engine->step(deltas);
-        for (TokenDelta& delta : deltas)
-            collect(lines[delta.request - 1].answers[static_cast<size_t>(delta.sample)], delta);
-    }
-
-    bool refused = false;
-    for (const Line& line : lines) {
-        if (!line.refusal.empty()) {
-            refused = true;
-            print_line({{"ids", Json::array()},
-                        {"text", ""},
-                        {"finish_reason", finish_reason_name(FinishReason::rejected)},
-                        {"error", line.refusal}});
-            continue;
+        for (TokenDelta& delta : deltas) {
+            Line& line = lines[delta.request - 1];
+            line.unfinished -= delta.finish != FinishReason::none;
+            collect(line.answers[static_cast<size_t>(delta.sample)], delta);
         }
-        Json json = to_json(line.answers.front(), line.logprobs);
-        if (line.answers.size() > 1) {
-            json["samples"] = Json::array();
-            for (const Answer& answer : line.answers)
-                json["samples"].push_back(to_json(answer, line.logprobs));
-        }
-        print_line(json);
-        refused |= line.answers.front().end.finish == FinishReason::rejected;
+        print_ended();
     }
-    return refused ? 1 : 0;
+    if (guard.interrupted())
+        return interrupted_status;
+    return failed ? 1 : 0;
 }
 
 /// What a line may say, for the help.

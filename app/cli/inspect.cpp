@@ -3,11 +3,13 @@
 #include "engine/model/describe.h"
 #include "engine/model/gguf.h"
 #include "engine/model/wording.h"
+#include "engine/platform/file.h"
 #include "kernels/error.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
-#include <iostream>
+#include <sstream>
 
 namespace orrery::cli {
 
@@ -28,7 +30,7 @@ kernels::TensorType tensor_type(const std::string& name) {
 /// Decodes a file of raw blocks to a file of little-endian float32 values.
 int dequantize(const std::vector<std::string>& arguments) {
     const kernels::TensorType type = tensor_type(arguments[0]);
-    const std::string blocks = read_file(arguments[1]);
+    const std::string blocks = platform::read_whole_file(arguments[1]);
     std::error_code absent;
     if (fs::equivalent(arguments[1], arguments[2], absent))
         throw Error("'" + arguments[2] + "' is the file that is read: the values need another one.");
@@ -39,42 +41,44 @@ int dequantize(const std::vector<std::string>& arguments) {
                     " bytes of a block of " + layout.name + ".");
     std::vector<float> values(blocks.size() / layout.block_bytes * layout.block_elements);
     kernels::decode(type, reinterpret_cast<const std::byte*>(blocks.data()), values.data(), values.size());
+    errno = 0;
     std::ofstream out(arguments[2], std::ios::binary);
     out.write(reinterpret_cast<const char*>(values.data()),
               static_cast<std::streamsize>(values.size() * sizeof(float)));
     if (!out.flush())
-        throw Error("The file '" + arguments[2] + "' cannot be written.");
+        platform::refuse_file(arguments[2], "written", {errno, std::generic_category()});
     return 0;
 }
 
 /// The description for people: fields, then formats, then the memory plan, then tensors.
-void print_tables(const Json& description) {
+std::string tables(const Json& description) {
+    std::ostringstream out;
     for (const auto& [key, value] : description.items())
         if (value.is_primitive())
-            std::cout << key << ": "
-                      << (value.is_string()           ? value.get<std::string>()
-                          : value.is_number_integer() ? grouped(value.get<int64_t>())
-                                                      : value.dump())
-                      << '\n';
-    std::cout << "\nmetadata\n";
+            out << key << ": "
+                << (value.is_string()           ? value.get<std::string>()
+                    : value.is_number_integer() ? grouped(value.get<int64_t>())
+                                                : value.dump())
+                << '\n';
+    out << "\nmetadata\n";
     for (const auto& [key, value] : description["metadata"].items()) {
         std::string shown = value.is_string() ? value.get<std::string>() : value.dump();
         std::replace(shown.begin(), shown.end(), '\n', ' ');
-        std::cout << "  " << key << " = " << (shown.size() > 160 ? shown.substr(0, 157) + "..." : shown)
-                  << '\n';
+        out << "  " << key << " = " << (shown.size() > 160 ? shown.substr(0, 157) + "..." : shown) << '\n';
     }
-    std::cout << "\nformats\n";
+    out << "\nformats\n";
     for (const auto& [key, value] : description["sizes"].items())
-        std::cout << "  " << key << ": " << grouped(value["tensors"]) << " tensors, "
-                  << grouped(value["parameters"]) << " weights, " << grouped(value["bytes"]) << " bytes\n";
-    std::cout << "\nmemory plan\n";
+        out << "  " << key << ": " << grouped(value["tensors"]) << " tensors, "
+            << grouped(value["parameters"]) << " weights, " << grouped(value["bytes"]) << " bytes\n";
+    out << "\nmemory plan\n";
     for (const auto& [key, value] : description["memory"].items())
-        std::cout << "  " << key << ": "
-                  << (value.is_number_integer() ? grouped(value.get<int64_t>()) : value.dump()) << '\n';
-    std::cout << "\ntensors\n";
+        out << "  " << key << ": "
+            << (value.is_number_integer() ? grouped(value.get<int64_t>()) : value.dump()) << '\n';
+    out << "\ntensors\n";
     for (const Json& tensor : description["tensors"])
-        std::cout << "  " << tensor["name"].get<std::string>() << "  " << tensor["type"].get<std::string>()
-                  << "  " << tensor["shape"].dump() << "  " << grouped(tensor["bytes"]) << " bytes\n";
+        out << "  " << tensor["name"].get<std::string>() << "  " << tensor["type"].get<std::string>() << "  "
+            << tensor["shape"].dump() << "  " << grouped(tensor["bytes"]) << " bytes\n";
+    return std::move(out).str();
 }
 
 int inspect(const Options& options) {
@@ -83,7 +87,7 @@ int inspect(const Options& options) {
     if (options.json)
         print_line(description);
     else
-        print_tables(description);
+        print(tables(description));
     return 0;
 }
 

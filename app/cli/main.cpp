@@ -1,15 +1,23 @@
 // orrery-cli: the engine on a command line. Results go to standard output, everything else to standard
-// error. Exit status: 0 success, 1 refused (one sentence says why), 2 usage.
+// error. Exit status: 0 success; 1 refused or failed, the whole or one of its lines (one sentence says why);
+// 2 usage; 130 ended by Ctrl-C.
+#include "app/cli/interrupt.h"
 #include "app/cli/verbs.h"
 #include "kernels/error.h"
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <csignal>
 #include <iostream>
 
 int main(int argc, char** argv) {
     using namespace orrery::cli;
+
+    exit_on_interrupt();
+#ifdef SIGPIPE
+    std::signal(SIGPIPE, SIG_IGN); // a reader that has gone is an error of writing, with a sentence
+#endif
 
     spdlog::set_default_logger(spdlog::stderr_color_mt("orrery"));
     spdlog::set_pattern("%^%l%$: %v");
@@ -25,7 +33,7 @@ int main(int argc, char** argv) {
         add(app, options, run);
     for (CLI::App* verb : app.get_subcommands({})) {
         verb->add_flag("--json", options.json, "Print JSON");
-        verb->add_flag("-v,--verbose", options.verbose, "Say more on standard error");
+        verb->add_flag("-v,--verbose", options.verbose, "Log more on standard error");
     }
 
     try {
@@ -43,9 +51,8 @@ int main(int argc, char** argv) {
 
     try {
         const int status = run();
-        if (std::cout.flush())
-            return status;
-        std::cerr << "orrery-cli: The output cannot be written.\n";
+        flush_output();
+        return status;
     } catch (const orrery::Error& error) {
         std::cerr << "orrery-cli: " << error.what() << '\n';
     } catch (const std::bad_alloc&) {

@@ -1,14 +1,12 @@
 #include "app/cli/options.h"
 
+#include "engine/model/wording.h"
 #include "engine/platform/paths.h"
 #include "kernels/error.h"
 #include "kernels/make_backend.h"
 
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
 namespace orrery::cli {
 
@@ -29,11 +27,16 @@ kernels::KvType kv_type(const std::string& name) {
 } // namespace
 
 void add_model_options(CLI::App& verb, Options& options) {
-    verb.add_option("-m,--model", options.model, "Model file (.gguf) or folder; default: the default model");
+    verb.add_option("-m,--model", options.model, "Model file (.gguf) or folder; default: the default model")
+        ->check(CLI::Validator(
+            [](const std::string& path) {
+                return path.empty() ? std::string("The path is empty") : std::string();
+            },
+            ""));
 }
 
 void add_device_options(CLI::App& verb, Options& options) {
-    verb.add_option("--backend", options.backend, "Device")
+    verb.add_option("--backend", options.backend, "Back end")
         ->check(CLI::IsMember({"reference", "cpu", "cuda", "auto"}))
         ->capture_default_str();
     verb.add_option("--threads", options.threads, "CPU threads; 0: one per core")
@@ -41,11 +44,24 @@ void add_device_options(CLI::App& verb, Options& options) {
         ->capture_default_str();
 }
 
+CLI::Validator seed_check() {
+    return {[](const std::string& text) {
+                const bool digits =
+                    !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+                // 2^64 − 1 has twenty digits, and texts of one length are ordered as their numbers.
+                const bool fits = text.size() < 20 || (text.size() == 20 && text <= "18446744073709551615");
+                return digits && fits ? std::string()
+                                      : "'" + text + "' is no whole number from 0 to 18446744073709551615";
+            },
+            ""};
+}
+
 void add_engine_options(CLI::App& verb, Options& options) {
     EngineConfig& engine = options.engine;
     const auto positive = CLI::Range(0, std::numeric_limits<int>::max());
     verb.add_option("--context", engine.context,
                     "Tokens of the longest sequence, at least 2; 0: what the model was trained for")
+        ->capture_default_str()
         ->check(positive)
         ->check([](const std::string& text) {
             return std::strtoll(text.c_str(), nullptr, 0) == 1
@@ -56,20 +72,22 @@ void add_engine_options(CLI::App& verb, Options& options) {
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
     verb.add_option("--blocks", engine.blocks, "Blocks of the cache; 0: by available memory")
-        ->check(positive);
-    verb.add_option("--kv-type", options.kv_type,
-                    "How keys and values are kept: in 32, 16, 8.5 or 6 bits an element")
+        ->check(positive)
+        ->capture_default_str();
+    verb.add_option("--kv-type", options.kv_type, "Format of the KV cache: 32, 16, 8.5 or 6 bits an element")
         ->check(CLI::IsMember({"f32", "f16", "int8", "int4"}))
         ->capture_default_str();
     verb.add_option("--max-step-tokens", engine.max_step_tokens,
                     "Token budget of one step; 0: what suits the device")
-        ->check(CLI::Range(0, 1 << 20));
+        ->check(CLI::Range(0, 1 << 20))
+        ->capture_default_str();
     verb.add_option("--max-sequences", engine.max_sequences, "Sequences that run at once")
         ->check(CLI::Range(1, 1 << 16))
         ->capture_default_str();
     verb.add_option("--max-chunk", engine.max_chunk, "Tokens of one prompt in one step; 0: the budget")
-        ->check(positive);
-    verb.add_option("--policy", options.policy, "Who goes first")
+        ->check(positive)
+        ->capture_default_str();
+    verb.add_option("--policy", options.policy, "Order in which waiting requests are admitted")
         ->check(CLI::IsMember({"first-come", "priority"}))
         ->capture_default_str();
     verb.add_flag_callback(
@@ -81,9 +99,10 @@ fs::path model_path(const Options& options) {
     if (!options.model.empty())
         return options.model;
     const fs::path path = platform::default_model_path();
-    if (!fs::exists(path))
-        throw Error("No model was named with --model, and the default model is not at '" + path.string() +
-                    "'; ./run fetches it.");
+    std::error_code ignored; // a folder that cannot be looked into has no default model either
+    if (!fs::exists(path, ignored))
+        throw Error("No model was named with --model, and the default model is not at '" +
+                    platform::to_utf8(path) + "'; ./run fetches it.");
     return path;
 }
 
@@ -102,43 +121,16 @@ EngineConfig engine_config(const Options& options) {
 }
 
 std::unique_ptr<Engine> make_engine(std::shared_ptr<Model> model, const Options& options) {
-    return std::make_unique<Engine>(std::move(model), engine_config(options));
-}
-
-void for_each_input_line(const std::function<void(const std::string& line, int number)>& use) {
-    int number = 0;
-    for (std::string line; std::getline(std::cin, line);) {
-        ++number;
-        if (line.find_first_not_of(" \t\r") != std::string::npos)
-            use(line, number);
-    }
-    if (std::ferror(stdin))
-        throw Error("Standard input cannot be read.");
-}
-
-std::string read_file(const fs::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    if (fs::is_directory(path) || !in)
-        throw Error("'" + path.string() + "' is no file that can be read.");
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
-Json parse_json(const std::string& text, const std::string& what) {
-    try {
-        return Json::parse(text);
-    } catch (const nlohmann::json::parse_error& error) {
-        throw Error(what + " is not JSON: it breaks at byte " + std::to_string(error.byte) + ".");
-    } catch (const nlohmann::json::exception&) {
-        throw Error(what + " holds a number that is too large.");
-    }
-}
-
-nlohmann::json parse_line(const std::string& line, int number) {
-    return parse_json(line, "Line " + std::to_string(number) + " of the input");
-}
-
-void print_line(const Json& value) {
-    std::cout << value.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
+    auto engine = std::make_unique<Engine>(std::move(model), engine_config(options));
+    const int trained = engine->model().config.context_length;
+    const int in_force = engine->config().context;
+    if (options.engine.context == 0 && in_force < trained)
+        std::cerr << "The context is " << grouped(uint64_t(in_force)) << " tokens, of "
+                  << grouped(uint64_t(trained)) << " that the model was trained for: "
+                  << (options.engine.blocks ? "the cache has no more blocks"
+                                            : "a longer one does not fit in memory")
+                  << ".\n";
+    return engine;
 }
 
 Json to_json(const Usage& usage) {

@@ -1,10 +1,9 @@
 // render: a chat template with a context, exactly the text that it gives.
 #include "app/cli/verbs.h"
 #include "engine/model/gguf.h"
+#include "engine/parameter.h"
+#include "engine/platform/file.h"
 #include "kernels/error.h"
-
-#include <iostream>
-#include <iterator>
 
 namespace orrery::cli {
 
@@ -13,18 +12,19 @@ namespace {
 std::string template_source(const Options& options, const std::filesystem::path& file) {
     if (file.empty())
         return GgufFile::open(model_path(options))->get_string("tokenizer.chat_template");
-    return read_file(file);
+    return platform::read_whole_file(file);
 }
 
 int render(const Options& options, const std::filesystem::path& file) {
     const ChatTemplate chat_template(template_source(options, file));
-    const std::string input{std::istreambuf_iterator<char>(std::cin), {}};
-    const Json context = parse_json(input, "The context on standard input");
+    const Json context = parse_json(read_input(), "The context on standard input");
+    if (!context.is_object())
+        refuse_value("The context on standard input", context, "an object");
     const std::string text = chat_template.render_text(context);
     if (options.json)
         print_line({{"text", text}});
     else
-        std::cout << text << std::flush;
+        print(text);
     return 0;
 }
 

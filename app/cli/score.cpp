@@ -1,28 +1,16 @@
-// score: the logits that a model gives to every position of a sequence, or how well it foresees a text.
+// score: the logits that a model gives to every position of a sequence, or how well it predicts a text.
 #include "app/cli/base64.h"
 #include "app/cli/verbs.h"
+#include "engine/platform/file.h"
 #include "kernels/error.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 namespace orrery::cli {
 
 namespace {
-
-std::vector<TokenId> read_ids(const nlohmann::json& object, int number) {
-    const auto ids = object.find("ids");
-    const bool good =
-        ids != object.end() && ids->is_array() && std::all_of(ids->begin(), ids->end(), [](const auto& id) {
-            return id.is_number_integer() && id.template get<int64_t>() >= 0 &&
-                   id.template get<int64_t>() <= std::numeric_limits<TokenId>::max();
-        });
-    if (!good)
-        throw Error("Line " + std::to_string(number) + " of the input: 'ids' must be an array of token ids.");
-    return ids->get<std::vector<TokenId>>();
-}
 
 /// −ln softmax(logits)[token]
 double negative_log_likelihood(std::span<const float> logits, TokenId token) {
@@ -64,12 +52,12 @@ Json summary(std::span<const float> logits, const std::vector<TokenId>& ids, siz
 
 /// One text in one context.
 int score_text(const Options& options, const std::string& file) {
-    const std::string text = read_file(file);
+    const std::string text = platform::read_whole_file(file);
     const std::shared_ptr<Model> model = load(options);
     const std::vector<TokenId> ids = model->tokenizer->encode(text, false, true);
     if (ids.size() < 2)
         throw Error("'" + file + "' is a text of " + std::to_string(ids.size()) +
-                    " tokens: it needs 2, one to read and one to foresee.");
+                    " tokens: it needs 2, one to read and one to predict.");
     const std::vector<float> logits = make_engine(model, options)->score(ids);
     const double nll = mean_nll(logits, ids, size_t(model->config.vocab));
     print_line({{"tokens", ids.size()}, {"mean_nll", nll}, {"perplexity", std::exp(nll)}});
@@ -80,22 +68,14 @@ int score(const Options& options, int top) {
     const std::shared_ptr<Model> model = load(options);
     const auto engine = make_engine(model, options);
     const auto vocab = static_cast<size_t>(model->config.vocab);
-    bool refused = false;
-    for_each_input_line([&](const std::string& line, int number) {
-        try {
-            const std::vector<TokenId> ids = read_ids(parse_line(line, number), number);
-            const std::vector<float> logits = engine->score(ids);
-            if (top > 0)
-                print_line(summary(logits, ids, vocab, static_cast<size_t>(top)));
-            else
-                print_line({{"logits_shape", {ids.size(), vocab}},
-                            {"logits_f32_le_base64", base64(std::as_bytes(std::span(logits)))}});
-        } catch (const Error& error) {
-            refused = true;
-            print_line({{"error", error.what()}});
-        }
+    return answer_lines([&](const nlohmann::json& line, int number) -> Json {
+        const std::vector<TokenId> ids = read_ids(line, number);
+        const std::vector<float> logits = engine->score(ids);
+        if (top > 0)
+            return summary(logits, ids, vocab, static_cast<size_t>(top));
+        return {{"logits_shape", {ids.size(), vocab}},
+                {"logits_f32_le_base64", base64(std::as_bytes(std::span(logits)))}};
     });
-    return refused ? 1 : 0;
 }
 
 } // namespace

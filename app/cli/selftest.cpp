@@ -38,9 +38,11 @@ int selftest(const Options& options, const kernels::SelftestOptions& selftest_op
 } // namespace
 
 void add_selftest(CLI::App& app, Options& options, Run& run) {
-    auto* verb = app.add_subcommand("selftest", "Hold every kernel of a back end against the reference");
+    auto* verb = app.add_subcommand("selftest",
+                                    "Compare every kernel of a back end with the reference on random shapes");
     auto selftest_options = std::make_shared<kernels::SelftestOptions>();
-    verb->add_option("--seed", selftest_options->seed, "Of the random shapes and values")
+    verb->add_option("--seed", selftest_options->seed, "Seed of the random shapes and values")
+        ->check(seed_check())
         ->capture_default_str();
     verb->add_option("--repeats", selftest_options->repeats, "Random shapes per operation and format")
         ->check(CLI::Range(1, 1000))

@@ -33,7 +33,7 @@ constexpr uint64_t min_tensor_bytes = 8 + 1 + 4 + 4 + 8; // name's length, name,
 
 enum class FieldType : uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
 
-uint64_t least_bytes(FieldType type) {
+uint64_t min_bytes(FieldType type) {
     switch (type) {
     case FieldType::u8:
     case FieldType::i8:
@@ -143,7 +143,7 @@ GgufValue::Array read_array(Cursor& in, const std::string& what) {
         in.fail(what + " is an array of arrays, which no model needs and this program does not read.");
     if (type > FieldType::f64)
         in.fail(what + " is an array of type " + grouped(id) + "; types go from 0 to 12.");
-    in.check_count(count, least_bytes(type), "elements of " + what);
+    in.check_count(count, min_bytes(type), "elements of " + what);
     switch (type) {
     case FieldType::u8:
         return numbers<uint64_t, uint8_t>(in, count, what);

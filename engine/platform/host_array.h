@@ -17,8 +17,8 @@ namespace orrery::platform {
 /// available now; `what` names them.
 template <typename T>
 std::vector<T> host_array(size_t count, const char* what) {
-    const size_t most = std::numeric_limits<size_t>::max();
-    const size_t bytes = count > most / sizeof(T) ? most : count * sizeof(T);
+    const size_t max_bytes = std::numeric_limits<size_t>::max();
+    const size_t bytes = count > max_bytes / sizeof(T) ? max_bytes : count * sizeof(T);
     try {
         if (has_available(bytes))
             return std::vector<T>(count);

@@ -1,5 +1,6 @@
 #include "engine/platform/mapped_file.h"
 
+#include "engine/platform/file.h"
 #include "engine/platform/guarded_range.h"
 #include "engine/platform/paths.h"
 #include "kernels/error.h"
@@ -28,13 +29,6 @@
 namespace orrery::platform {
 
 namespace {
-
-[[noreturn]] void fail(const std::filesystem::path& path, const char* what, std::error_code reason) {
-    std::string text = reason.message();
-    while (!text.empty() && (text.back() == '.' || text.back() == '\n' || text.back() == '\r'))
-        text.pop_back();
-    throw Error(to_utf8(path) + " cannot be " + what + ": " + text + ".");
-}
 
 [[noreturn]] void fail_no_file(const std::filesystem::path& path, bool folder) {
     throw Error(to_utf8(path) + (folder ? " is a folder, not a file." : " is not a regular file."));
@@ -71,20 +65,20 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     const Handle file{CreateFileW(path.c_str(), GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, nullptr,
                                   OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, nullptr)};
     if (file.value == INVALID_HANDLE_VALUE)
-        fail(path, "opened", last_error());
+        refuse_file(path, "opened", last_error());
     if (GetFileType(file.value) != FILE_TYPE_DISK)
         fail_no_file(path, false);
     LARGE_INTEGER size;
     if (!GetFileSizeEx(file.value, &size))
-        fail(path, "measured", last_error());
+        refuse_file(path, "measured", last_error());
     if (size.QuadPart == 0)
         return; // an empty mapping is an error to the system, and an empty span to us
     const Handle mapping{CreateFileMappingW(file.value, nullptr, PAGE_READONLY, 0, 0, nullptr)};
     if (!mapping.value)
-        fail(path, "mapped into memory", last_error());
+        refuse_file(path, "mapped into memory", last_error());
     const void* view = MapViewOfFile(mapping.value, FILE_MAP_READ, 0, 0, 0);
     if (!view)
-        fail(path, "mapped into memory", last_error());
+        refuse_file(path, "mapped into memory", last_error());
     data_ = static_cast<const std::byte*>(view);
     size_ = static_cast<size_t>(size.QuadPart);
 }
@@ -149,10 +143,10 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     // O_NONBLOCK: opening a named pipe must fail below instead of waiting for a writer.
     Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (file.value < 0)
-        fail(path, "opened", last_error());
+        refuse_file(path, "opened", last_error());
     struct stat status;
     if (::fstat(file.value, &status) != 0)
-        fail(path, "measured", last_error());
+        refuse_file(path, "measured", last_error());
     if (!S_ISREG(status.st_mode))
         fail_no_file(path, S_ISDIR(status.st_mode));
     if (status.st_size == 0)
@@ -160,7 +154,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     const auto size = static_cast<size_t>(status.st_size);
     void* view = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.value, 0);
     if (view == MAP_FAILED)
-        fail(path, "mapped into memory", last_error());
+        refuse_file(path, "mapped into memory", last_error());
     data_ = static_cast<const std::byte*>(view);
     size_ = size;
     try {

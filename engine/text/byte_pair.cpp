@@ -184,7 +184,8 @@ void BytePairEncoder::merge(std::string_view word, std::vector<TokenId>& out, Sc
         const auto left = static_cast<int32_t>(best.order & UINT32_MAX);
         const int32_t right = symbols[left].after;
         // A candidate is out of date where one of its symbols has grown since: then its token is another one,
-        // because a merged token is longer than its parts. A symbol that was swallowed has no token.
+        // because a merged token is longer than its parts. A symbol that was merged into another has no
+        // token.
         if (symbols[left].token != best.left || right < 0 || symbols[right].token != best.right)
             continue;
         symbols[left].token = best.merged;

@@ -11,7 +11,7 @@ namespace orrery {
 
 /// Remembers of each token whether merging its own text gives that token alone. It nearly always does, but
 /// only trying tells; and most words of a text are single tokens. Any number of threads may ask and answer
-/// at once: all come to the same answer, so it does not matter who writes it.
+/// at once: all come to the same answer, so it does not matter which of them writes it.
 class KnownWords {
 public:
     enum State : uint8_t { untried, single, several };

@@ -79,7 +79,7 @@ int byte_of_token(std::string_view name) {
 
 struct SentencePieceEncoder::Scratch {
     struct Symbol {
-        size_t begin, end;     // bytes; empty once another symbol has swallowed it
+        size_t begin, end;     // bytes; empty once it is merged into another
         int32_t before, after; // neighbours; -1: none
     };
     struct Candidate {
@@ -165,7 +165,7 @@ void SentencePieceEncoder::merge(std::string_view text, std::vector<TokenId>& ou
         ++scratch.queue_operations;
         Scratch::Symbol& left = symbols[best.left];
         Scratch::Symbol& right = symbols[best.right];
-        // Out of date where a symbol has grown or was swallowed.
+        // Out of date where a symbol has grown or is merged into another.
         if (left.begin == left.end || right.begin == right.end || right.end - left.begin != best.length ||
             left.after != best.right)
             continue;

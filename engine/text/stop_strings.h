@@ -24,7 +24,7 @@ public:
 
     /// With `ignore` nothing stops (the answer has not reached its minimum length): a stop string that is
     /// complete within this piece is ordinary text, one that only begins in it still counts. After a stop,
-    /// everything is swallowed.
+    /// the text is dropped.
     Result add(std::string_view text, bool ignore = false);
 
     /// What was still held back at the end.

@@ -19,7 +19,7 @@ namespace orrery {
 namespace {
 
 // Symbols are linked by 32-bit places; an escaped space takes three bytes.
-constexpr size_t longest_text_bytes = std::numeric_limits<int32_t>::max() / 3 - 1;
+constexpr size_t max_text_bytes = std::numeric_limits<int32_t>::max() / 3 - 1;
 
 Vocabulary checked(Vocabulary vocabulary) {
     const size_t count = vocabulary.tokens.size();
@@ -152,9 +152,9 @@ void VocabularyTokenizer::encode_words(std::string_view text, std::vector<TokenI
 
 std::vector<TokenId> VocabularyTokenizer::encode(std::string_view text, const std::vector<TextRange>& trusted,
                                                  bool add_special) const {
-    if (text.size() > longest_text_bytes)
+    if (text.size() > max_text_bytes)
         throw Error("A text of " + std::to_string(text.size()) +
-                    " bytes is too long to be tokenized; at most " + std::to_string(longest_text_bytes) +
+                    " bytes is too long to be tokenized; at most " + std::to_string(max_text_bytes) +
                     " are possible");
     std::vector<TokenId> out;
     out.reserve(text.size() / 4 + 2);

@@ -158,9 +158,9 @@ void TestSameTokens::every_kind_of_cache() {
 void TestSameTokens::every_trait_of_a_model_data() {
     QTest::addColumn<QString>("name");
     QTest::addColumn<kernels::BackendKind>("backend");
-    for (const auto backend : {kernels::BackendKind::reference, kernels::BackendKind::cpu})
-        for (const char* name : {"gemma2", "gemma3", "gpt2", "olmoe"})
-            QTest::addRow("%s, %s", name, kernels::backend_name(backend)) << name << backend;
+    for (const char* name : {"gemma2", "gemma3", "gpt2", "olmoe"})
+        QTest::addRow("%s, reference", name) << name << kernels::BackendKind::reference;
+    QTest::newRow("gpt2, cpu") << "gpt2" << kernels::BackendKind::cpu;
 }
 
 /// A window that is shorter than most of the requests, and layers without one; a soft cap; learned positions;

@@ -8,8 +8,8 @@
     tests/tools/mutate.py --only 7 --seed 7 …               of these, mutant 7 alone
 
 A mutant is one change: another comparison (< becomes <=), another operation (+ becomes -), a number that is
-off by one, a negated or fixed condition, a statement or an update that is left out. Comments, texts, assertions, errors
-and log messages, and what the compiler computes (constexpr, templates, types) are left alone.
+off by one, a negated or fixed condition, a statement or an update that is left out. Comments, texts,
+assertions, errors and log messages, and what the compiler computes (constexpr, templates, types) are left alone.
 
 All mutants of a file are compiled once (mutant schemata, Untch et al. 1993): each place asks whether its
 number is the one in the environment variable ORRERY_MUTANT. The object is linked in place of the library's
@@ -42,17 +42,20 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # The test programs that cover each file, the quickest first.
 CACHE = ["tst_block_pool", "tst_block_store", "tst_prefix_index", "tst_scheduler", "tst_engine", "tst_same_tokens"]
-SAMPLE = ["tst_random", "tst_penalties", "tst_truncation", "tst_sampler_stages", "tst_sampler", "tst_engine"]
+SAMPLE = ["tst_random", "tst_penalties", "tst_sampler_stages", "tst_sampler", "tst_engine"]
+DRAW = ["tst_truncation", "tst_draw", "tst_sampler_stages", "tst_sampler", "tst_engine"]
 TESTS_OF = {
     "engine/text/stop_strings.cpp": ["tst_stop_strings"],
     "engine/cache/block_pool.cpp": CACHE,
     "engine/cache/block_store.cpp": CACHE,
-    "engine/sample/candidates.cpp": SAMPLE,
     "engine/sample/penalties.cpp": SAMPLE,
     "engine/sample/random.cpp": SAMPLE,
     "engine/sample/sampler.cpp": SAMPLE,
-    "engine/sample/truncation.cpp": SAMPLE,
-    "engine/schedule/scheduler.cpp": ["tst_scheduler", "tst_engine", "tst_engine_ends", "tst_same_tokens"],
+    "kernels/sampling/candidates.cpp": DRAW,
+    "kernels/sampling/truncation.cpp": DRAW,
+    "engine/schedule/scheduler.cpp": [
+        "tst_scheduler", "tst_step_reports", "tst_engine", "tst_engine_ends", "tst_same_tokens"
+    ],
 }
 
 # ---------------------------------------------------------------- what the mutated file is compiled with
@@ -67,8 +70,8 @@ inline const int chosen = [] { const char* text = std::getenv("ORRERY_MUTANT"); 
 inline bool is(int number) { return chosen == number; }
 template <int number, class T> T off_by(T value, T by) { return is(number) ? static_cast<T>(value + by) : value; }
 template <int number> struct Negated {
-    template <class T> T operator+=(const T& value) { return is(number) ? static_cast<T>(-value) : value; }
-    template <class T> T operator-=(const T& value) { return is(number) ? static_cast<T>(-value) : value; }
+    template <class T> auto operator+=(const T& value) { return is(number) ? -value : +value; }
+    template <class T> auto operator-=(const T& value) { return is(number) ? -value : +value; }
 };
 """
 
@@ -309,8 +312,8 @@ class Build:
         return present
 
     def compile(self, path, chosen, spare):
-        """Compiles a file with the mutants that can be compiled; others are replaced from `spare`. Returns the object and
-        the mutants, (number, site)."""
+        """Compiles a file with those mutants that can be compiled; others are replaced from `spare`. Returns
+        the object, the mutants, (number, site), and the source."""
         source = (ROOT / path).read_text()
         entry = self.commands[str(ROOT / path)]
         words = shlex.split(entry["command"])
@@ -324,7 +327,8 @@ class Build:
             if word not in (str(ROOT / path),) and not re.match(r"-O|-g|-W", word):
                 arguments.append(word)
         # Checked containers: an index out of bounds is noticed at once.
-        command = [*arguments, "-O1", "-w", "-D_GLIBCXX_ASSERTIONS", "-include", str(self.scratch / "mutate.h"), "-o", str(target), "-c", str(copy)]
+        command = [*arguments, "-O1", "-w", "-D_GLIBCXX_ASSERTIONS"]
+        command += ["-include", str(self.scratch / "mutate.h"), "-o", str(target), "-c", str(copy)]
         chosen = list(chosen)
         while True:
             numbered = list(enumerate(chosen, 1))
@@ -389,7 +393,7 @@ def main():
     files = [
         path
         for path in TESTS_OF
-        if not options.files or any(path == name.rstrip("/") or path.startswith(name.rstrip("/") + "/") for name in options.files)
+        if not options.files or any((path + "/").startswith(name.rstrip("/") + "/") for name in options.files)
     ]
     if not files:
         parser.error("no test program is known for these files")
@@ -437,7 +441,8 @@ def main():
         shutil.rmtree(scratch)
     total = caught + survived
     score = 100 * caught / total if total else 0.0
-    print(json.dumps({"seed": seed, "mutants": total, "caught": caught, "survived": survived, "score": round(score, 1)}))
+    print(json.dumps({"seed": seed, "mutants": total, "caught": caught, "survived": survived,
+                      "score": round(score, 1)}))
     return 0 if score >= options.least else 1
 
 

@@ -72,7 +72,7 @@ KnobRow::KnobRow(Knob knob, QWidget* parent)
     setValue(value_);
 }
 
-/// The user's choice: shown everywhere, then told.
+/// The user's choice: shown in every part of the row, then emitted.
 void KnobRow::choose(double value) {
     value = knob_.clean(value);
     if (value == value_)

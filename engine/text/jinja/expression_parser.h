@@ -14,7 +14,7 @@ public:
     explicit ExpressionParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
 protected:
-    /// Templates that people write stay below 30 levels; Jinja itself gives up near 80.
+    /// Templates that people write stay below 30 levels; Jinja itself fails near 80.
     static constexpr int max_nesting = 100;
     /// Levels of one expression's tree: a + b + c + … is as deep as it is long.
     static constexpr int max_tree_depth = 250;
@@ -51,7 +51,7 @@ protected:
     ExpressionPtr postfix(ExpressionPtr node);
     ExpressionPtr unary(bool with_filters = true);
 
-    /// Throws where a filter or test that nobody knows was named outside of a condition.
+    /// Throws where a filter or test that does not exist was named outside of a condition.
     void refuse_unknown() const;
 
     /// Unknown filters and tests are wrong where the template is read, but under an `if` only when they run.

@@ -1,8 +1,8 @@
-// Text that remembers, for each of its bytes, who wrote it.
+// Text with the origin of each of its bytes.
 //
 // What a template's author wrote is trusted: the names of special tokens in it stand for these tokens. What
 // came in through messages, tools and other data is not. Every operation on text goes through this class,
-// so trust follows each byte through slicing, joining, replacing and formatting, and nothing can wash it.
+// so trust follows each byte through slicing, joining, replacing and formatting, and is never gained there.
 #pragma once
 
 #include <cstddef>

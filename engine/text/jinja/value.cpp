@@ -17,7 +17,7 @@ uint64_t sum(uint64_t a, uint64_t b) {
     return std::min(a + b, max_weight);
 }
 
-/// Keys are hashed at each look-up; nobody needs larger ones.
+/// Keys are hashed at each look-up; larger ones are not needed.
 constexpr uint64_t max_key_weight = 1 << 20;
 
 } // namespace

@@ -24,6 +24,10 @@ const std::vector<const char*> families = {"llama",    "llama3_rope", "qwen2",  
                                            "nemotron", "granitemoe",  "olmo2",     "olmo3",      "cohere2",
                                            "smollm3",  "seed_oss",    "hunyuan",   "ernie4_5",   "glm4"};
 
+/// Those whose norms after a part, soft caps or experts the CPU back end does not compute yet.
+const std::vector<std::string_view> only_on_the_reference = {
+    "gemma2", "gemma3", "olmoe", "mixtral", "qwen2_moe", "qwen3_moe", "granitemoe", "olmo2", "olmo3", "glm4"};
+
 std::unique_ptr<kernels::Backend> make_device(bool cpu) {
     if (cpu)
         return kernels::make_backend(kernels::BackendKind::cpu, 2);
@@ -68,9 +72,11 @@ private slots:
     void agrees_with_transformers_data() {
         QTest::addColumn<QString>("name");
         QTest::addColumn<bool>("cpu");
-        for (const char* name : families)
-            for (const bool cpu : {false, true})
-                QTest::addRow("%s, %s", name, cpu ? "cpu" : "reference") << name << cpu;
+        for (const char* name : families) {
+            QTest::addRow("%s, reference", name) << name << false;
+            if (std::ranges::find(only_on_the_reference, name) == only_on_the_reference.end())
+                QTest::addRow("%s, cpu", name) << name << true;
+        }
     }
 
     void agrees_with_transformers() {

@@ -176,12 +176,6 @@ private slots:
                  .greedy_cases = 1,
                  .greedy_tokens = 10});
     }
-
-    void gemma3_on_the_cpu() {
-        ORRERY_NEED_REAL_MODEL("gemma-3-270m-q4_k_m");
-        compare(test::real_model("gemma-3-270m-q4_k_m"), gemma3, BackendKind::cpu,
-                {.logit = 5e-2, .nll = 1e-3, .all_nll = 2e-4, .margin = 0.05});
-    }
 };
 
 QTEST_GUILESS_MAIN(tst_real_model)
