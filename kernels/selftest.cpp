@@ -5,6 +5,7 @@
 #include "kernels/selftest/attention_case.h"
 #include "kernels/selftest/linear_case.h"
 #include "kernels/selftest/random_weights.h"
+#include "kernels/selftest/row_case.h"
 #include "kernels/selftest/support.h"
 
 #include <numeric>
@@ -66,9 +67,17 @@ public:
                 linear(type);
             if (wanted("embed"))
                 embed(type);
+            if (wanted("expert_linear"))
+                expert_linear(type);
         }
         for (int i = 0; i < options_.repeats && wanted("gather"); ++i)
             gather();
+        const std::pair<const char*, RowCase (*)(Random&)> row_cases[] = {
+            {"norm", norm_case},         {"gate", gate_case},   {"add", add_case},
+            {"soft_cap", soft_cap_case}, {"route", route_case}, {"combine_experts", combine_case}};
+        for (const auto& [family, make] : row_cases)
+            for (int i = 0; i < 4 * options_.repeats && wanted(family); ++i)
+                rows(make(random_));
         for (const KvType type : {KvType::f32, KvType::f16, KvType::int8, KvType::int4}) {
             for (int i = 0; i < options_.repeats && wanted("attention"); ++i)
                 attention(type, false);
@@ -114,6 +123,40 @@ private:
             }
             report(operation + ", rows alone", test.shape(), different_bits(pieces, whole), 0.0);
         });
+    }
+
+    void rows(const RowCase& test) {
+        guarded(test.operation, test.shape, [&] {
+            const Floats whole = test.run(device_, 0, test.rows);
+            const Floats expected = test.run(reference_, 0, test.rows);
+            double size = 1.0;
+            for (const float value : expected)
+                size = std::max(size, std::abs(static_cast<double>(value)));
+            report(test.operation, test.shape, largest_difference(whole, expected) / size, test.bound);
+            rows_alone(test, whole);
+        });
+    }
+
+    void expert_linear(TensorType type) {
+        const ExpertCase test = expert_case(type, random_);
+        guarded(test.operation, test.shape, [&] {
+            const Floats whole = test.run(device_, 0, test.rows);
+            report(test.operation, test.shape, different_bits(whole, test.expected(device_)), 0.0);
+            rows_alone(test, whole);
+        });
+    }
+
+    /// Law 1: in pieces of random sizes, with single rows among them.
+    void rows_alone(const RowCase& test, const Floats& whole) {
+        Floats pieces;
+        for (int row = 0; row < test.rows;) {
+            const int count = std::min(test.rows - row,
+                                       random_.one_of({1, 1, random_.number(2, 9), random_.number(10, 40)}));
+            const Floats piece = test.run(device_, row, count);
+            pieces.insert(pieces.end(), piece.begin(), piece.end());
+            row += count;
+        }
+        report(test.operation + ", rows alone", test.shape, different_bits(pieces, whole), 0.0);
     }
 
     void embed(TensorType type) {

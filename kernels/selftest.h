@@ -19,7 +19,7 @@ struct SelftestOptions {
     uint32_t seed = 1;
     int repeats = 2;           ///< random shapes per operation and format
     bool long_contexts = true; ///< also sequences of some hundred tokens
-    std::string only = {};     ///< one of "linear", "embed", "gather" and "attention", or empty for all
+    std::string only = {};     ///< a family such as "linear" or "attention", or empty for all
 };
 
 struct SelftestResult {

@@ -33,8 +33,27 @@ void CpuBackend::embed(const EmbedOp& op) {
     program_.embed(a);
 }
 
-void CpuBackend::norm(const NormOp&) {
-    not_built("The norm");
+void CpuBackend::norm(const NormOp& op) {
+    if (op.groups < 1 || op.x.columns % op.groups != 0)
+        throw Error("A norm cannot cut " + std::to_string(op.x.columns) + " columns into " +
+                    std::to_string(op.groups) + " equal groups.");
+    NormOpArguments a;
+    a.rows = op.x.rows;
+    a.columns = op.x.columns;
+    a.groups = op.groups;
+    a.x = rows(op.x, a.rows, a.columns);
+    a.out = rows(op.out, a.rows, a.columns);
+    a.norm = norm_arguments(op.norm, op.weight_shared ? a.columns / a.groups : a.columns);
+    a.weight_shared = op.weight_shared;
+    if (op.add)
+        a.add = rows(op.add, a.rows, a.columns);
+    a.add_scale = op.add_scale;
+    a.scale = op.scale;
+    a.accumulate = op.accumulate;
+    if (op.gate)
+        a.gate = rows(op.gate, a.rows, a.columns);
+    a.gate_order = op.gate_order;
+    program_.norm(a);
 }
 
 void CpuBackend::linear(const LinearOp& op) {
@@ -59,16 +78,25 @@ void CpuBackend::linear(const LinearOp& op) {
     program_.linear(a);
 }
 
-void CpuBackend::gate(const GateOp&) {
-    not_built("The gate");
+void CpuBackend::gate(const GateOp& op) {
+    GateArguments a;
+    a.rows = op.x.rows;
+    a.columns = op.x.columns;
+    a.gate_columns = op.gate.columns == 1 ? 1 : a.columns;
+    a.gate = rows(op.gate, a.rows, a.gate_columns);
+    a.x = rows(op.x, a.rows, a.columns);
+    a.out = rows(op.out, a.rows, a.columns);
+    a.activation = op.activation;
+    program_.gate(a);
 }
 
-void CpuBackend::add(const AddOp&) {
-    not_built("The addition");
+void CpuBackend::add(const AddOp& op) {
+    program_.add(op.x.rows, op.x.columns, rows(op.x, op.x.rows, op.x.columns), op.scale, op.accumulate,
+                 rows(op.out, op.x.rows, op.x.columns));
 }
 
-void CpuBackend::soft_cap(const SoftCapOp&) {
-    not_built("The soft cap");
+void CpuBackend::soft_cap(const SoftCapOp& op) {
+    program_.soft_cap(op.x.rows, op.x.columns, rows(op.x, op.x.rows, op.x.columns), op.scale, op.cap);
 }
 
 void CpuBackend::gather(const GatherOp& op) {
@@ -133,16 +161,67 @@ void CpuBackend::attention(const AttentionOp& op) {
     program_.attention(a);
 }
 
-void CpuBackend::route(const RouteOp&) {
-    not_built("The router");
+void CpuBackend::route(const RouteOp& op) {
+    RouteArguments a;
+    a.rows = op.logits.rows;
+    a.experts = op.logits.columns;
+    if (op.groups < 1 || a.experts % op.groups != 0 || op.top_groups < 1 || op.top_groups > op.groups)
+        throw Error("A router cannot choose " + std::to_string(op.top_groups) + " of " +
+                    std::to_string(op.groups) + " groups of " + std::to_string(a.experts) + " experts.");
+    if (op.top_k < 1 || op.top_k > a.experts / op.groups * op.top_groups)
+        throw Error("A router cannot choose " + std::to_string(op.top_k) + " of " +
+                    std::to_string(a.experts / op.groups * op.top_groups) + " experts.");
+    a.logits = rows(op.logits, a.rows, a.experts);
+    const auto results = static_cast<size_t>(a.rows * op.top_k) * 4;
+    a.chosen = reinterpret_cast<int32_t*>(checked(op.experts, buffers_.write(op.experts), 0, results));
+    a.weights = reinterpret_cast<float*>(checked(op.weights, buffers_.write(op.weights), 0, results));
+    a.top_k = op.top_k;
+    a.score = op.score;
+    a.bias = floats_or_null(op.bias, a.experts);
+    a.groups = op.groups;
+    a.top_groups = op.top_groups;
+    a.group_score = op.group_score;
+    a.normalize = op.normalize;
+    a.sum_floor = op.sum_floor;
+    a.scale = op.scale;
+    program_.route(a);
 }
 
-void CpuBackend::expert_linear(const ExpertLinearOp&) {
-    not_built("The product over experts");
+void CpuBackend::expert_linear(const ExpertLinearOp& op) {
+    const CpuWeight& weight = weights_.read(op.weight);
+    if (op.experts < 1 || weight.rows % op.experts != 0 || op.top_k < 1 || op.out.rows % op.top_k != 0)
+        throw Error("A weight of " + std::to_string(weight.rows) + " rows and " +
+                    std::to_string(op.out.rows) + " results cannot be cut into " +
+                    std::to_string(op.experts) + " experts, " + std::to_string(op.top_k) + " for each row.");
+    ExpertArguments a;
+    a.linear.weight = &weight;
+    a.linear.rows = op.out.rows;
+    a.linear.x = rows(op.x, op.per_slot ? op.out.rows : op.out.rows / op.top_k,
+                      weight.columns * (op.activation.gated ? 2 : 1));
+    a.linear.out = rows(op.out, op.out.rows, weight.rows / op.experts);
+    a.linear.activation = op.activation;
+    a.linear.bias = floats_or_null(op.bias, weight.rows);
+    a.experts = op.experts;
+    a.top_k = op.top_k;
+    a.chosen = reinterpret_cast<const int32_t*>(floats(op.experts_of, op.out.rows));
+    a.per_slot = op.per_slot;
+    a.input_scale = floats_or_null(op.input_scale, op.out.rows);
+    program_.expert_linear(a);
 }
 
-void CpuBackend::combine_experts(const CombineExpertsOp&) {
-    not_built("The sum over experts");
+void CpuBackend::combine_experts(const CombineExpertsOp& op) {
+    if (op.top_k < 1)
+        throw Error("There are no sums of " + std::to_string(op.top_k) + " experts.");
+    CombineArguments a;
+    a.rows = op.out.rows;
+    a.columns = op.out.columns;
+    a.x = rows(op.x, op.out.rows * op.top_k, op.out.columns);
+    a.out = rows(op.out, op.out.rows, op.out.columns);
+    a.weights = floats_or_null(op.weights, op.out.rows * op.top_k);
+    a.top_k = op.top_k;
+    a.scale = op.scale;
+    a.accumulate = op.accumulate;
+    program_.combine_experts(a);
 }
 
 void CpuBackend::convolve(const ConvolveOp&) {

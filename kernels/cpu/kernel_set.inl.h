@@ -14,6 +14,7 @@ constexpr KernelTable make_table(const char* name) {
         norm,
         activate,
         soft_cap,
+        add_scaled,
         quantise,
         {packed<PackedFormat::q4_0>, packed<PackedFormat::q4_1>, packed<PackedFormat::iq4_nl>,
          packed<PackedFormat::iq4_xs>, packed<PackedFormat::mxfp4>, packed<PackedFormat::nvfp4>,

@@ -95,6 +95,8 @@ struct KernelTable {
                      int64_t columns);
     /// out = cap · tanh(scale · x / cap), or scale · x where cap is 0. out may be x.
     void (*soft_cap)(const float* x, float scale, float cap, float* out, int64_t count);
+    /// out = (or +=, where `accumulate`) scale · x. out may be x.
+    void (*add)(const float* x, float scale, bool accumulate, float* out, int64_t count);
     /// Quantises a row; its block b goes to out[b · row_group].
     void (*quantise)(const float* x, ActivationBlock* out, int64_t columns);
 

@@ -59,6 +59,74 @@ struct LinearArguments {
     }
 };
 
+/// NormOp with its handles resolved.
+struct NormOpArguments {
+    int64_t rows = 0;
+    int64_t columns = 0;
+    Rows x;
+    Rows out;
+    NormArguments norm;
+    int64_t groups = 1;
+    bool weight_shared = true;
+    Rows add; ///< or none
+    float add_scale = 1.0f;
+    float scale = 1.0f;
+    bool accumulate = false;
+    Rows gate; ///< or none
+    GateOrder gate_order = GateOrder::after;
+};
+
+/// GateOp with its handles resolved.
+struct GateArguments {
+    int64_t rows = 0;
+    int64_t columns = 0;
+    int64_t gate_columns = 0;
+    Rows gate;
+    Rows x;
+    Rows out;
+    Activation activation;
+};
+
+/// RouteOp with its handles resolved.
+struct RouteArguments {
+    int64_t rows = 0;
+    int64_t experts = 0;
+    Rows logits;
+    int32_t* chosen = nullptr; ///< [rows, top_k]
+    float* weights = nullptr;  ///< [rows, top_k]
+    int top_k = 1;
+    RouterScore score = RouterScore::softmax;
+    const float* bias = nullptr; ///< [experts], or null
+    int groups = 1;
+    int top_groups = 1;
+    GroupScore group_score = GroupScore::largest;
+    bool normalize = false;
+    float sum_floor = 0.0f;
+    float scale = 1.0f;
+};
+
+/// ExpertLinearOp with its handles resolved.
+struct ExpertArguments {
+    LinearArguments linear; ///< its rows are those of `out`
+    int64_t experts = 0;
+    int64_t top_k = 1;
+    const int32_t* chosen = nullptr; ///< [rows of out]
+    bool per_slot = false;
+    const float* input_scale = nullptr; ///< [rows of out], or null
+};
+
+/// CombineExpertsOp with its handles resolved.
+struct CombineArguments {
+    int64_t rows = 0;
+    int64_t columns = 0;
+    Rows x;
+    Rows out;
+    const float* weights = nullptr; ///< [rows, top_k], or null
+    int64_t top_k = 1;
+    float scale = 1.0f;
+    bool accumulate = false;
+};
+
 /// RopeStoreOp with its handles resolved.
 struct RopeStoreArguments {
     KvStore* store = nullptr;
@@ -145,7 +213,14 @@ public:
     int64_t output_rows() const { return static_cast<int64_t>(batch_->output_rows.size()); }
 
     void embed(const EmbedArguments& arguments);
+    void norm(const NormOpArguments& arguments);
     void linear(const LinearArguments& arguments);
+    void gate(const GateArguments& arguments);
+    void add(int64_t rows, int64_t columns, Rows x, float scale, bool accumulate, Rows out);
+    void soft_cap(int64_t rows, int64_t columns, Rows x, float scale, float cap);
+    void route(const RouteArguments& arguments);
+    void expert_linear(const ExpertArguments& arguments);
+    void combine_experts(const CombineArguments& arguments);
     void rope_store(const RopeStoreArguments& arguments);
     void attention(const AttentionArguments& arguments);
     void gather(Rows x, Rows out, int64_t columns);
@@ -201,6 +276,7 @@ private:
     using Family = uint64_t KernelProfile::*;
 
     struct LinearJob;
+    struct ExpertLists;
     struct AttentionJob;
     struct Partial;
 
@@ -251,7 +327,8 @@ private:
     std::vector<Thread> threads_;
     Scratch activations_; ///< rows that a phase of its own prepared for a linear operation, quantised
     Scratch float_rows_;  ///< the same in float32
-    Scratch partials_;    ///< parts of attention that are yet to be combined
+    Scratch expert_lists_;
+    Scratch partials_; ///< parts of attention that are yet to be combined
     uint64_t serial_ = 0;
     uint64_t runs_ = 0; ///< how many programs have run
     bool profiling_ = false;

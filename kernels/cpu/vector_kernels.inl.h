@@ -233,6 +233,17 @@ void soft_cap(const float* x, float scale, float cap, float* out, int64_t count)
         });
 }
 
+void add_scaled(const float* x, float scale, bool accumulate, float* out, int64_t count) {
+    const F32x16 factor = set1(scale);
+    for_lanes(
+        count, [&](int64_t i, int64_t lanes) __attribute__((always_inline)) {
+            F32x16 v = mul(load_some(x + i, lanes), factor);
+            if (accumulate)
+                v = add(load_some(out + i, lanes), v);
+            store_some(out + i, v, lanes);
+        });
+}
+
 void quantise(const float* x, ActivationBlock* out, int64_t columns) {
     for (int64_t k = 0; k < columns; k += 32, out += row_group) {
         const F32x16 a = load(x + k);

@@ -145,8 +145,9 @@ private slots:
         QCOMPARE(seen, results.size());
         for (const SelftestResult& result : results)
             QVERIFY2(result.passed, qPrintable(line(result)));
-        // 26 formats, twice as a weight and once as a table; four kinds of cache, three times.
-        QCOMPARE(results.size(), size_t{26 * (2 * 2 + 1) + 2 + 4 * 3 * 5});
+        // 26 formats, twice as a weight, once as a table and once as experts; six operations on rows, eight
+        // times; four kinds of cache, three times.
+        QCOMPARE(results.size(), size_t{26 * (2 * 2 + 1 + 2) + 6 * 8 * 2 + 2 + 4 * 3 * 5});
     }
 
     void the_same_seed_tests_the_same_shapes() {
