@@ -27,11 +27,11 @@ class TestEngine : public QObject {
 private slots:
     void initTestCase() { model_ = test::load_tiny(); }
 
-    void refuses_at_the_door_data();
-    void refuses_at_the_door();
-    void refuses_what_never_fits_the_pool();
-    void configurations_that_make_no_sense();
-    void memory_that_is_not_there();
+    void requests_that_make_no_sense_are_rejected_data();
+    void requests_that_make_no_sense_are_rejected();
+    void what_never_fits_the_pool_is_rejected();
+    void configurations_that_make_no_sense_are_refused();
+    void memory_that_is_not_there_is_refused();
 
     void a_seed_is_reported_and_can_be_used_again();
     void retune_is_in_force_from_the_next_token();
@@ -41,7 +41,7 @@ private slots:
     void score_gives_the_logits_of_all_positions();
     void reports_add_up();
     void every_open_sample_stands_in_a_queue();
-    void budgets();
+    void budgets_are_kept();
     void a_context_beyond_the_pool_costs_nothing();
     void absurd_budgets_change_nothing_data();
     void absurd_budgets_change_nothing();
@@ -50,7 +50,7 @@ private:
     std::shared_ptr<Model> model_;
 };
 
-void TestEngine::refuses_at_the_door_data() {
+void TestEngine::requests_that_make_no_sense_are_rejected_data() {
     QTest::addColumn<Request>("request");
     QTest::addColumn<QStringList>("says");
     Request r = greedy({}, 4);
@@ -84,7 +84,7 @@ void TestEngine::refuses_at_the_door_data() {
     QTest::newRow("bias of no token") << r << QStringList{"logit_bias", "5000"};
 }
 
-void TestEngine::refuses_at_the_door() {
+void TestEngine::requests_that_make_no_sense_are_rejected() {
     QFETCH(Request, request);
     QFETCH(QStringList, says);
     Engine engine(model_, checked());
@@ -110,7 +110,7 @@ void TestEngine::refuses_at_the_door() {
     QVERIFY(deltas.back().finish == FinishReason::length);
 }
 
-void TestEngine::refuses_what_never_fits_the_pool() {
+void TestEngine::what_never_fits_the_pool_is_rejected() {
     EngineConfig config = checked();
     config.blocks = 2;
     Engine engine(model_, config);
@@ -124,7 +124,7 @@ void TestEngine::refuses_what_never_fits_the_pool() {
     QCOMPARE(answers.at({2, 0}).tokens.size(), size_t(1));
 }
 
-void TestEngine::configurations_that_make_no_sense() {
+void TestEngine::configurations_that_make_no_sense_are_refused() {
     const auto says = [&](auto change, const char* word) {
         EngineConfig config = checked();
         change(config);
@@ -144,7 +144,7 @@ void TestEngine::configurations_that_make_no_sense() {
     QVERIFY(says([](EngineConfig& c) { c.max_chunk = -1; }, "max_chunk is -1"));
 }
 
-void TestEngine::memory_that_is_not_there() {
+void TestEngine::memory_that_is_not_there_is_refused() {
     EngineConfig config = checked();
     config.blocks = 100'000'000;
     try {
@@ -439,7 +439,7 @@ void TestEngine::absurd_budgets_change_nothing() {
         QVERIFY2(answers.at(key) == answer, answers.at(key).describe().c_str());
 }
 
-void TestEngine::budgets() {
+void TestEngine::budgets_are_kept() {
     // The size of a step is not given: as large as suits the device, and never less than a token for each
     // sequence that runs.
     EngineConfig unsaid = checked();

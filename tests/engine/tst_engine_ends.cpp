@@ -18,21 +18,21 @@ class TestEngineEnds : public QObject {
 private slots:
     void initTestCase() { model_ = test::load_tiny(); }
 
-    void ends_at_max_tokens();
-    void ends_when_the_context_is_full();
-    void ends_at_an_end_token();
-    void ends_at_a_stop_string();
-    void ends_when_cancelled();
-    void ends_at_its_time_limit();
-    void time_limits_of_any_size();
-    void settling_ends_and_reports();
+    void an_answer_ends_at_max_tokens();
+    void an_answer_ends_when_the_context_is_full();
+    void an_answer_ends_at_an_end_token();
+    void an_answer_ends_at_a_stop_string();
+    void an_answer_ends_when_it_is_cancelled();
+    void an_answer_ends_at_its_time_limit();
+    void time_limits_of_any_size_are_kept();
+    void due_ends_are_reported_without_a_step();
     void an_unfinished_character_is_shown_at_the_end();
 
 private:
     std::shared_ptr<Model> model_;
 };
 
-void TestEngineEnds::ends_at_max_tokens() {
+void TestEngineEnds::an_answer_ends_at_max_tokens() {
     Engine engine(model_, checked());
     for (const int most : {0, 1, 2, 17}) {
         Request request = greedy({10, 20}, most);
@@ -45,7 +45,7 @@ void TestEngineEnds::ends_at_max_tokens() {
     }
 }
 
-void TestEngineEnds::ends_when_the_context_is_full() {
+void TestEngineEnds::an_answer_ends_when_the_context_is_full() {
     Engine engine(model_, checked());
     for (const int prompt : {1, 15, 16, 17, 62, 63})
         for (const int most : {-1, 1000}) {
@@ -57,7 +57,7 @@ void TestEngineEnds::ends_when_the_context_is_full() {
         }
 }
 
-void TestEngineEnds::ends_at_an_end_token() {
+void TestEngineEnds::an_answer_ends_at_an_end_token() {
     Engine engine(model_, checked());
     Request request = greedy({10}, 20);
     auto spoken = spell("ab");
@@ -88,7 +88,7 @@ void TestEngineEnds::ends_at_an_end_token() {
     QCOMPARE(answer.text, std::string());
 }
 
-void TestEngineEnds::ends_at_a_stop_string() {
+void TestEngineEnds::an_answer_ends_at_a_stop_string() {
     Engine engine(model_, checked());
     const auto text_of = [&](const std::string& text) {
         return model_->tokenizer->decode(spell(text), false);
@@ -118,7 +118,7 @@ void TestEngineEnds::ends_at_a_stop_string() {
     QCOMPARE(answer.text, text_of("abcdeee"));
 }
 
-void TestEngineEnds::ends_when_cancelled() {
+void TestEngineEnds::an_answer_ends_when_it_is_cancelled() {
     EngineConfig config = checked();
     config.max_sequences = 2;
     Engine engine(model_, config);
@@ -147,7 +147,7 @@ void TestEngineEnds::ends_when_cancelled() {
     QCOMPARE(answers.at({2, 0}).tokens.size(), size_t(3));
 }
 
-void TestEngineEnds::ends_at_its_time_limit() {
+void TestEngineEnds::an_answer_ends_at_its_time_limit() {
     EngineConfig config = checked();
     config.max_sequences = 1;
     Engine engine(model_, config);
@@ -168,7 +168,7 @@ void TestEngineEnds::ends_at_its_time_limit() {
     QVERIFY(answers.at({3, 0}).finish == FinishReason::length);
 }
 
-void TestEngineEnds::time_limits_of_any_size() {
+void TestEngineEnds::time_limits_of_any_size_are_kept() {
     using std::chrono::milliseconds;
     Engine engine(model_, checked());
     std::vector<Request> requests(4, greedy({10, 11}, 3));
@@ -185,7 +185,7 @@ void TestEngineEnds::time_limits_of_any_size() {
     QVERIFY(answers.at({4, 0}).finish == FinishReason::time_limit);
 }
 
-void TestEngineEnds::settling_ends_and_reports() {
+void TestEngineEnds::due_ends_are_reported_without_a_step() {
     Engine engine(model_, checked());
     std::vector<TokenDelta> deltas;
     QVERIFY(!engine.next_deadline());

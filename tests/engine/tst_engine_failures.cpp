@@ -140,9 +140,9 @@ private slots:
     void every_call_to_the_device_fails_in_turn();
     void every_allocation_between_steps_fails_in_turn();
     void every_allocation_of_the_loop_fails_in_turn();
-    void memory_that_is_gone_for_a_while_data();
-    void memory_that_is_gone_for_a_while();
-    void an_engine_that_breaks();
+    void memory_may_be_gone_for_a_while_data();
+    void memory_may_be_gone_for_a_while();
+    void a_broken_engine_ends_everything();
 
 private:
     static void preemptions() {
@@ -441,14 +441,14 @@ void TestEngineFailures::every_allocation_of_the_loop_fails_in_turn() {
     QVERIFY(n > 300);
 }
 
-void TestEngineFailures::memory_that_is_gone_for_a_while_data() {
+void TestEngineFailures::memory_may_be_gone_for_a_while_data() {
     QTest::addColumn<bool>("held");
     QTest::newRow("running") << false;
     QTest::newRow("held") << true;
 }
 
 /// Memory comes back only after a while: then all ends are there, and the engine answers.
-void TestEngineFailures::memory_that_is_gone_for_a_while() {
+void TestEngineFailures::memory_may_be_gone_for_a_while() {
     QFETCH(bool, held);
     const EngineConfig config = narrow(PreemptionMode::swap);
     const Answers expected = fresh_answers(model_, config, {plain_request()});
@@ -485,7 +485,7 @@ void TestEngineFailures::memory_that_is_gone_for_a_while() {
 
 /// It stays away for so long that the loop gives the engine up. Even so, everything ends once there is memory
 /// to say it with, and so does what is asked of the broken engine.
-void TestEngineFailures::an_engine_that_breaks() {
+void TestEngineFailures::a_broken_engine_ends_everything() {
     EngineLoop loop(std::make_unique<Engine>(model_, narrow(PreemptionMode::swap)));
     FailingMemory memory;
     test::LoopReader reader(loop, [&memory] { FailingMemory::take_over_thread(memory); });

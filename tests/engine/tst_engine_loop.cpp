@@ -54,8 +54,8 @@ private slots:
     void initTestCase() { model_ = test::load_tiny(); }
 
     void answers_are_those_of_the_engine();
-    void many_threads_ask_at_once();
-    void pause_and_single_steps();
+    void many_threads_may_ask_at_once();
+    void a_paused_engine_takes_single_steps();
     void commands_are_taken_while_paused();
     void time_limits_pass_while_paused();
     void ends_while_paused_reach_the_pictures();
@@ -92,7 +92,7 @@ void TestEngineLoop::answers_are_those_of_the_engine() {
         QVERIFY2(answers.at(key) == answer, answer.describe().c_str());
 }
 
-void TestEngineLoop::many_threads_ask_at_once() {
+void TestEngineLoop::many_threads_may_ask_at_once() {
     EngineLoop loop(engine());
     test::LoopReader reader(loop);
     std::mutex mutex;
@@ -153,7 +153,7 @@ void TestEngineLoop::many_threads_ask_at_once() {
     reader.collector().check_complete(*model_);
 }
 
-void TestEngineLoop::pause_and_single_steps() {
+void TestEngineLoop::a_paused_engine_takes_single_steps() {
     EngineLoop loop(engine());
     loop.pause();
     QVERIFY(loop.paused());

@@ -59,16 +59,16 @@ class TestSameTokens : public QObject {
 
 private slots:
     void initTestCase();
-    void every_way_data();
-    void every_way();
-    void blocks_of_every_size_data();
-    void blocks_of_every_size();
-    void every_kind_of_cache_data();
-    void every_kind_of_cache();
-    void every_trait_of_a_model_data();
-    void every_trait_of_a_model();
-    void threads_of_the_cpu_data();
-    void threads_of_the_cpu();
+    void every_way_gives_the_same_tokens_data();
+    void every_way_gives_the_same_tokens();
+    void blocks_of_every_size_give_the_same_tokens_data();
+    void blocks_of_every_size_give_the_same_tokens();
+    void every_kind_of_cache_gives_the_same_tokens_data();
+    void every_kind_of_cache_gives_the_same_tokens();
+    void every_trait_of_a_model_gives_the_same_tokens_data();
+    void every_trait_of_a_model_gives_the_same_tokens();
+    void any_number_of_threads_gives_the_same_tokens_data();
+    void any_number_of_threads_gives_the_same_tokens();
 
 private:
     test::SameTokens exam(uint64_t seed, int requests) const;
@@ -97,13 +97,13 @@ void TestSameTokens::initTestCase() {
     alone_ = run_alone(exam_);
 }
 
-void TestSameTokens::every_way_data() {
+void TestSameTokens::every_way_gives_the_same_tokens_data() {
     QTest::addColumn<QString>("name");
     for (const Way& way : test::all_ways())
         QTest::newRow(way.name.c_str()) << QString::fromStdString(way.name);
 }
 
-void TestSameTokens::every_way() {
+void TestSameTokens::every_way_gives_the_same_tokens() {
     QFETCH(QString, name);
     const Way& way = test::way_named(name.toStdString());
     // Whether what makes the way worth going happens (a preemption, say) depends on the requests: others are
@@ -120,7 +120,7 @@ void TestSameTokens::every_way() {
     QVERIFY2(happened, happening_name(way.must));
 }
 
-void TestSameTokens::blocks_of_every_size_data() {
+void TestSameTokens::blocks_of_every_size_give_the_same_tokens_data() {
     QTest::addColumn<int>("block_size");
     QTest::newRow("1") << 1;
     QTest::newRow("5") << 5;
@@ -128,7 +128,7 @@ void TestSameTokens::blocks_of_every_size_data() {
     QTest::newRow("100") << 100;
 }
 
-void TestSameTokens::blocks_of_every_size() {
+void TestSameTokens::blocks_of_every_size_give_the_same_tokens() {
     QFETCH(int, block_size);
     test::SameTokens other = exam_;
     other.roomy.block_size = block_size;
@@ -138,7 +138,7 @@ void TestSameTokens::blocks_of_every_size() {
     QVERIFY(course.count(test::Happening::every_block) > 0);
 }
 
-void TestSameTokens::every_kind_of_cache_data() {
+void TestSameTokens::every_kind_of_cache_gives_the_same_tokens_data() {
     QTest::addColumn<kernels::KvType>("type");
     QTest::newRow("f32") << kernels::KvType::f32;
     QTest::newRow("f16") << kernels::KvType::f16;
@@ -146,7 +146,7 @@ void TestSameTokens::every_kind_of_cache_data() {
     QTest::newRow("int4") << kernels::KvType::int4;
 }
 
-void TestSameTokens::every_kind_of_cache() {
+void TestSameTokens::every_kind_of_cache_gives_the_same_tokens() {
     QFETCH(kernels::KvType, type);
     test::SameTokens some = exam(seed_, 24);
     some.roomy.kv_type = some.tiny.kv_type = type;
@@ -155,7 +155,7 @@ void TestSameTokens::every_kind_of_cache() {
         QSAME(some, way, alone);
 }
 
-void TestSameTokens::every_trait_of_a_model_data() {
+void TestSameTokens::every_trait_of_a_model_gives_the_same_tokens_data() {
     QTest::addColumn<QString>("name");
     QTest::addColumn<kernels::BackendKind>("backend");
     for (const char* name : {"gemma2", "gemma3", "gpt2", "olmoe"})
@@ -165,7 +165,7 @@ void TestSameTokens::every_trait_of_a_model_data() {
 
 /// A window that is shorter than most of the requests, and layers without one; a soft cap; learned positions;
 /// experts.
-void TestSameTokens::every_trait_of_a_model() {
+void TestSameTokens::every_trait_of_a_model_gives_the_same_tokens() {
     ORRERY_NEED_TEST_DATA();
     QFETCH(QString, name);
     QFETCH(kernels::BackendKind, backend);
@@ -186,7 +186,7 @@ void TestSameTokens::every_trait_of_a_model() {
         QSAME(some, way, alone);
 }
 
-void TestSameTokens::threads_of_the_cpu_data() {
+void TestSameTokens::any_number_of_threads_gives_the_same_tokens_data() {
     QTest::addColumn<kernels::TensorType>("weights");
     QTest::addColumn<kernels::KvType>("type");
     using kernels::KvType, kernels::TensorType;
@@ -197,7 +197,7 @@ void TestSameTokens::threads_of_the_cpu_data() {
     QTest::newRow("Q4_0, f16") << TensorType::Q4_0 << KvType::f16;
 }
 
-void TestSameTokens::threads_of_the_cpu() {
+void TestSameTokens::any_number_of_threads_gives_the_same_tokens() {
     QFETCH(kernels::TensorType, weights);
     QFETCH(kernels::KvType, type);
     test::SameTokens on_cpu = exam_;

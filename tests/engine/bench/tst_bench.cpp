@@ -60,21 +60,21 @@ class TestBench : public QObject {
     Q_OBJECT
 
 private slots:
-    void decode();
-    void prefill();
-    void batch();
+    void one_stream_is_decoded();
+    void a_prompt_is_read_once();
+    void many_streams_run_at_once();
     void kv_waste_is_counted_slot_by_slot();
     void prefix_is_found_the_second_time();
-    void mixed();
+    void chats_go_on_beside_a_long_prompt();
     void overload_waits_and_gives_way();
-    void fairness();
+    void questions_are_answered_beside_a_long_prompt();
     void figures_agree();
-    void json_and_table();
-    void it_can_be_stopped();
+    void json_and_table_show_every_result();
+    void a_benchmark_can_be_stopped();
     void limits_are_those_of_a_machine();
 };
 
-void TestBench::decode() {
+void TestBench::one_stream_is_decoded() {
     const auto results = run(WorkloadKind::decode);
     QCOMPARE(results.size(), size_t(1));
     const BenchResult& r = results.front();
@@ -91,7 +91,7 @@ void TestBench::decode() {
     verify_order(r.itl_ms);
 }
 
-void TestBench::prefill() {
+void TestBench::a_prompt_is_read_once() {
     const auto results = run(WorkloadKind::prefill);
     const BenchResult& r = results.front();
     QCOMPARE(r.requests, 2);
@@ -104,7 +104,7 @@ void TestBench::prefill() {
     QCOMPARE(r.max_running, 1);
 }
 
-void TestBench::batch() {
+void TestBench::many_streams_run_at_once() {
     const auto results = run(WorkloadKind::batch);
     const BenchResult& r = results.front();
     QCOMPARE(r.requests, 2 * 6);
@@ -166,7 +166,7 @@ void TestBench::prefix_is_found_the_second_time() {
         QCOMPARE(r.cached_tokens, 0);
 }
 
-void TestBench::mixed() {
+void TestBench::chats_go_on_beside_a_long_prompt() {
     const auto results = run(WorkloadKind::mixed);
     QCOMPARE(results.size(), size_t(2));
     QCOMPARE(results[0].requests, 3);
@@ -194,7 +194,7 @@ void TestBench::overload_waits_and_gives_way() {
     QVERIFY(r.preemptions > 0);
 }
 
-void TestBench::fairness() {
+void TestBench::questions_are_answered_beside_a_long_prompt() {
     const auto results = run(WorkloadKind::fairness);
     QCOMPARE(results.size(), size_t(3));
     const BenchResult &questions = results[0], &alone = results[1], &both = results[2];
@@ -236,7 +236,7 @@ void TestBench::figures_agree() {
     }
 }
 
-void TestBench::json_and_table() {
+void TestBench::json_and_table_show_every_result() {
     BenchOptions options = small();
     options.workloads = {WorkloadKind::decode, WorkloadKind::prefix};
     options.limits = true;
@@ -268,7 +268,7 @@ void TestBench::json_and_table() {
         QCOMPARE(lines[i].size(), lines[0].size());
 }
 
-void TestBench::it_can_be_stopped() {
+void TestBench::a_benchmark_can_be_stopped() {
     BenchOptions options = small();
     std::atomic<bool> cancel = false;
     options.cancel = &cancel;

@@ -28,7 +28,7 @@ class TestWorkload : public QObject {
     Q_OBJECT
 
 private slots:
-    void names();
+    void names_lead_back_to_their_workloads();
     void requests_are_fit_to_measure_data();
     void requests_are_fit_to_measure();
     void sizes_are_those_asked_for();
@@ -38,7 +38,7 @@ private slots:
     void a_tiny_context_is_refused();
 };
 
-void TestWorkload::names() {
+void TestWorkload::names_lead_back_to_their_workloads() {
     QCOMPARE(all_workloads().size(), size_t(7));
     for (const WorkloadKind kind : all_workloads())
         QVERIFY(workload_kind(workload_name(kind)) == kind);

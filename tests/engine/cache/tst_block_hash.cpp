@@ -25,13 +25,13 @@ class TestBlockHash : public QObject {
     Q_OBJECT
 
 private slots:
-    void known_answers_data();
-    void known_answers();
+    void hashes_have_the_values_of_openssl_data();
+    void hashes_have_the_values_of_openssl();
     void a_chain_is_the_hash_of_its_bytes();
-    void everything_matters();
+    void every_input_changes_the_hash();
 };
 
-void TestBlockHash::known_answers_data() {
+void TestBlockHash::hashes_have_the_values_of_openssl_data() {
     QTest::addColumn<int>("length");
     QTest::addColumn<QByteArray>("expected");
     // openssl mac -macopt size:16 -macopt hexkey:000102030405060708090a0b0c0d0e0f SipHash, of the bytes 0, 1,
@@ -47,7 +47,7 @@ void TestBlockHash::known_answers_data() {
     QTest::newRow("88") << 88 << QByteArray("84faec6f8a6e5b5b0d4cff980f6a16e9");
 }
 
-void TestBlockHash::known_answers() {
+void TestBlockHash::hashes_have_the_values_of_openssl() {
     QFETCH(int, length);
     QFETCH(QByteArray, expected);
     std::vector<std::byte> bytes;
@@ -77,7 +77,7 @@ void TestBlockHash::a_chain_is_the_hash_of_its_bytes() {
     }
 }
 
-void TestBlockHash::everything_matters() {
+void TestBlockHash::every_input_changes_the_hash() {
     const HashKey key = random_hash_key();
     QVERIFY(key != random_hash_key());
     const Hash128 root = hash_root(key, 0);

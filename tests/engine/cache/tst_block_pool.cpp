@@ -14,19 +14,19 @@ class TestBlockPool : public QObject {
     Q_OBJECT
 
 private slots:
-    void behaves_like_the_model_data();
-    void behaves_like_the_model();
+    void random_operations_agree_with_a_model_data();
+    void random_operations_agree_with_a_model();
     void cached_blocks_are_taken_last_and_the_oldest_first();
-    void integrity_check_finds_a_wrong_count();
+    void the_integrity_check_finds_a_wrong_count();
 };
 
-void TestBlockPool::behaves_like_the_model_data() {
+void TestBlockPool::random_operations_agree_with_a_model_data() {
     QTest::addColumn<int>("blocks");
     for (const int blocks : {1, 2, 7, 64})
         QTest::addRow("%d", blocks) << blocks;
 }
 
-void TestBlockPool::behaves_like_the_model() {
+void TestBlockPool::random_operations_agree_with_a_model() {
     QFETCH(int, blocks);
     test::Random random(test::test_seed() + uint64_t(blocks));
     BlockPool pool(blocks);
@@ -109,7 +109,7 @@ void TestBlockPool::cached_blocks_are_taken_last_and_the_oldest_first() {
     QCOMPARE(pool.available(), 0);
 }
 
-void TestBlockPool::integrity_check_finds_a_wrong_count() {
+void TestBlockPool::the_integrity_check_finds_a_wrong_count() {
     BlockPool pool(3);
     const int32_t block = pool.take().block;
     std::vector<int32_t> users(3, 0);

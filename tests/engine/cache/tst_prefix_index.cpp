@@ -27,13 +27,13 @@ class TestPrefixIndex : public QObject {
     Q_OBJECT
 
 private slots:
-    void behaves_like_the_model_data();
-    void behaves_like_the_model();
+    void random_operations_agree_with_a_model_data();
+    void random_operations_agree_with_a_model();
     void equal_hashes_are_not_trusted();
     void the_best_of_many_siblings_is_found();
 };
 
-void TestPrefixIndex::behaves_like_the_model_data() {
+void TestPrefixIndex::random_operations_agree_with_a_model_data() {
     QTest::addColumn<int>("blocks");
     QTest::addColumn<int>("hashes");
     // Few different hashes fill the same slots of the tables again and again, so that probes run into each
@@ -43,7 +43,7 @@ void TestPrefixIndex::behaves_like_the_model_data() {
     QTest::newRow("usual") << 100 << 1'000'000;
 }
 
-void TestPrefixIndex::behaves_like_the_model() {
+void TestPrefixIndex::random_operations_agree_with_a_model() {
     QFETCH(int, blocks);
     QFETCH(int, hashes);
     constexpr int block_size = 4;

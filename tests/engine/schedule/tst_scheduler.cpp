@@ -39,7 +39,7 @@ private slots:
     void equal_places_are_no_equal_requests();
     void none_starves_on_a_small_budget();
     void the_head_of_the_queue_is_not_overtaken();
-    void who_joins_leaves_a_block_for_each_who_runs();
+    void a_sequence_that_joins_leaves_a_block_for_each_other();
     void the_last_by_policy_gives_way();
     void swapped_blocks_come_back();
     void swapping_copies_no_block_that_others_hold_data() { with_and_without_prefixes(); }
@@ -57,9 +57,9 @@ private slots:
     void prompts_share_what_answers_leave();
     void a_short_prompt_does_not_wait_for_long_ones();
     void a_prompt_waits_for_blocks_that_are_being_computed();
-    void who_joins_is_promised_the_blocks_of_its_prompt();
-    void anything_may_happen_data();
-    void anything_may_happen();
+    void a_sequence_that_joins_is_promised_the_blocks_of_its_prompt();
+    void random_lives_keep_every_promise_data();
+    void random_lives_keep_every_promise();
 
 private:
     static void with_and_without_prefixes() {
@@ -194,7 +194,7 @@ void TestScheduler::the_head_of_the_queue_is_not_overtaken() {
     QCOMPARE(large.preemptions, 0);
 }
 
-void TestScheduler::who_joins_leaves_a_block_for_each_who_runs() {
+void TestScheduler::a_sequence_that_joins_leaves_a_block_for_each_other() {
     for (const bool room : {false, true}) {
         Harness harness({.blocks = room ? 6 : 5, .limits = {64, 8, 0}, .prefix_cache = false});
         harness.add(7, 3);
@@ -606,7 +606,7 @@ void TestScheduler::a_prompt_waits_for_blocks_that_are_being_computed() {
     QVERIFY2(b.cached_tokens >= 52, qPrintable(QString::number(b.cached_tokens)));
 }
 
-void TestScheduler::who_joins_is_promised_the_blocks_of_its_prompt() {
+void TestScheduler::a_sequence_that_joins_is_promised_the_blocks_of_its_prompt() {
     // Each of two prompts fits, and only the first chunk of each is taken in the first step.
     Harness harness({.blocks = 10, .limits = {8, 8, 0}, .prefix_cache = false});
     harness.add(24, 2);
@@ -617,7 +617,7 @@ void TestScheduler::who_joins_is_promised_the_blocks_of_its_prompt() {
     QCOMPARE(second.preemptions, 0);
 }
 
-void TestScheduler::anything_may_happen_data() {
+void TestScheduler::random_lives_keep_every_promise_data() {
     QTest::addColumn<Setup>("setup");
     using enum PreemptionMode;
     constexpr auto first_come = SchedulerPolicy::first_come;
@@ -636,7 +636,7 @@ void TestScheduler::anything_may_happen_data() {
     QTest::newRow("many") << Setup{200, 4, {64, 40, 8}, priority, cheapest, 64, true};
 }
 
-void TestScheduler::anything_may_happen() {
+void TestScheduler::random_lives_keep_every_promise() {
     QFETCH(Setup, setup);
     const uint64_t seed = test::test_seed() + qHash(QTest::currentDataTag());
     for (int round = 0; round < 20; ++round) {
