@@ -88,9 +88,12 @@ SampleResult sample(const SampleQuery& query, std::span<const float> logits,
     if (query.temperature == 0.0f) {
         result.token = tokens.front().id;
     } else {
-        const auto keep = [&tokens](size_t count) {
-            tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(std::min(count, tokens.size())),
-                         tokens.end());
+        // Where top-k or top-p leave a part of the vocabulary, the candidates are gone through from the
+        // likeliest on, otherwise by id.
+        bool is_part = false;
+        const auto keep = [&](size_t count) {
+            is_part = is_part || count < logits.size();
+            tokens.resize(std::min(count, tokens.size()));
         };
         if (query.top_k > 0)
             keep(static_cast<size_t>(query.top_k));
@@ -101,14 +104,11 @@ SampleResult sample(const SampleQuery& query, std::span<const float> logits,
         if (query.min_p > 0.0f) {
             softmax(tokens, 1.0);
             const double limit = tokens.front().probability * static_cast<double>(query.min_p);
-            keep(static_cast<size_t>(std::ranges::count_if(
-                tokens, [&](const Token& token) { return token.probability >= limit * (1.0 - rounding); })));
+            std::erase_if(tokens,
+                          [&](const Token& token) { return token.probability < limit * (1.0 - rounding); });
         }
         softmax(tokens, static_cast<double>(query.temperature));
-        // The drawn token is the first in the order of the candidates at which the sum passes u: by id where
-        // no stage has made a list, else from the likeliest on.
-        const bool listed = query.top_k > 0 && static_cast<size_t>(query.top_k) < logits.size();
-        if (!listed && query.top_p >= 1.0f)
+        if (!is_part)
             std::ranges::sort(tokens, {}, &Token::id);
         double target = query.u;
         for (const Token& token : tokens) {
@@ -162,7 +162,7 @@ void ReferenceBackend::sample(const SampleOp& op) {
                                       : nullptr;
     own_memory_of(op.results, "sample's results");
     enqueue(&KernelProfile::sample_ns, [=, queries = std::vector(op.queries.begin(), op.queries.end()),
-                                       changes = std::vector(op.changes.begin(), op.changes.end())] {
+                                        changes = std::vector(op.changes.begin(), op.changes.end())] {
         std::vector<TopToken> row_top(max_logprobs);
         for (size_t i = 0; i < queries.size(); ++i) {
             const SampleQuery& query = queries[i];

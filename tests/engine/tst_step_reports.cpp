@@ -292,6 +292,12 @@ private:
             Seen& seen = found->second;
             same(r, "a delta's step", (long long)delta.step, (long long)r.number);
             generated += delta.token.has_value();
+            // A sample that gets a token without a row of its own was forked: it found its whole prompt
+            // computed.
+            if (delta.token && seen.max_context == 0) {
+                seen.max_context = seen.prompt_tokens;
+                seen.cached_tokens = seen.prompt_tokens;
+            }
             seen.tokens += delta.token.has_value();
             if (delta.finish == FinishReason::none)
                 continue;

@@ -3,6 +3,8 @@
 
 #include "kernels/backend.h"
 
+#include <algorithm>
+
 namespace orrery::test {
 
 /// Takes everything, computes nothing, and answers with zeros.
@@ -13,7 +15,10 @@ public:
     kernels::Buffer allocate(size_t) override { return {++last_}; }
     void release(kernels::Buffer) override {}
     void upload(kernels::Buffer, size_t, std::span<const std::byte>) override {}
-    void download(kernels::Buffer, size_t, std::span<std::byte>) override {}
+    /// Whatever was computed is 0: all logits are equal, and the token drawn is the first.
+    void download(kernels::Buffer, size_t, std::span<std::byte> bytes) override {
+        std::ranges::fill(bytes, std::byte{});
+    }
     kernels::HostMemory allocate_host(size_t) override { return {++last_, nullptr, 0}; }
     void release(const kernels::HostMemory&) override {}
     kernels::Weight load_weight(std::span<const kernels::WeightPart>) override { return {++last_}; }
