@@ -80,7 +80,7 @@ private:
     void unlink_ordered(OpenRequest& request) noexcept;
 
     std::map<RequestId, OpenRequest> open_;
-    std::map<RequestId, OpenRequest> ended_;
+    std::multimap<RequestId, OpenRequest> ended_;
     OpenRequest* first_ordered_ = nullptr;
     OpenRequest* last_ordered_ = nullptr;
 };

@@ -234,7 +234,8 @@ private slots:
         options.feed_forward = 32;
         Bytes bytes = test::tiny_model_writer(options).bytes();
         size_t header = bytes.size();
-        for (const GgufTensor& tensor : GgufFile::parse(bytes, "model.gguf")->tensors())
+        const auto file = GgufFile::parse(bytes, "model.gguf");
+        for (const GgufTensor& tensor : file->tensors())
             header = std::min(header, static_cast<size_t>(tensor.bytes.data() - bytes.data()));
         int refused = 0;
         for (size_t bit = 0; bit < header * 8; ++bit) {
