@@ -12,9 +12,9 @@ namespace orrery::ui::language {
 
 namespace {
 
-const QString key = QStringLiteral("language");
-const QString chinese = QStringLiteral("zh_CN");
-const QString english = QStringLiteral("en");
+constexpr QLatin1StringView key("language");
+constexpr QLatin1StringView chinese("zh_CN");
+constexpr QLatin1StringView english("en");
 
 /// Replaces the translator of this name that was installed before.
 void install(const QString& name, const QString& file, const QString& folder) {

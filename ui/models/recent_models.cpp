@@ -8,7 +8,7 @@
 namespace orrery::ui::recent_models {
 
 namespace {
-const QString key = QStringLiteral("models/recent");
+constexpr QLatin1StringView key("models/recent");
 }
 
 QStringList list() {
